@@ -1,0 +1,19 @@
+// Exec: what every op and mixer runs on: threads, scratch memory, and how exact to be.
+#pragma once
+
+#include "core/buffer.h"
+#include "core/thread_pool.h"
+
+namespace bifocal {
+
+enum class Precision {
+    fast,   // int8 activations per block of 32 against the weights as stored
+    exact,  // FP32 activations against dequantised weights
+};
+
+struct Exec {
+    ThreadPool& pool;
+    Workspace& workspace;
+};
+
+}  // namespace bifocal
