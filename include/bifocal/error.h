@@ -14,8 +14,8 @@ namespace bifocal {
 enum class ErrorKind { failure, usage };
 
 struct Error {
-    std::string what;      // one clause: "unsupported tensor type"
-    std::string where;     // file, offset, tensor or key: "model.gguf, tensor 'blk.0.attn_q.weight'"
+    std::string what;   // one clause: "unsupported tensor type"
+    std::string where;  // file, offset, tensor or key: "model.gguf, tensor 'blk.0.attn_q.weight'"
     std::string expected;  // may be empty
     std::string got;       // may be empty
     std::string hint;      // what to try; may be empty
@@ -78,15 +78,15 @@ using Status = Result<void>;
 #define BIFOCAL_CONCAT(a, b) BIFOCAL_CONCAT_(a, b)
 
 // BIFOCAL_TRY(auto file, open(path)): declares `file`, or returns the error from this function.
-#define BIFOCAL_TRY(declaration, ...)                                                         \
-    auto BIFOCAL_CONCAT(result_, __LINE__) = (__VA_ARGS__);                                   \
-    if (!BIFOCAL_CONCAT(result_, __LINE__).ok())                                              \
-        return std::move(BIFOCAL_CONCAT(result_, __LINE__)).error();                          \
+#define BIFOCAL_TRY(declaration, ...)                                \
+    auto BIFOCAL_CONCAT(result_, __LINE__) = (__VA_ARGS__);          \
+    if (!BIFOCAL_CONCAT(result_, __LINE__).ok())                     \
+        return std::move(BIFOCAL_CONCAT(result_, __LINE__)).error(); \
     declaration = std::move(BIFOCAL_CONCAT(result_, __LINE__)).value()
 
 // BIFOCAL_TRY_STATUS(check(x)): returns the error from this function, if there is one.
-#define BIFOCAL_TRY_STATUS(...)                                                               \
-    do {                                                                                      \
-        auto status_ = (__VA_ARGS__);                                                         \
-        if (!status_.ok()) return std::move(status_).error();                                 \
+#define BIFOCAL_TRY_STATUS(...)                               \
+    do {                                                      \
+        auto status_ = (__VA_ARGS__);                         \
+        if (!status_.ok()) return std::move(status_).error(); \
     } while (false)

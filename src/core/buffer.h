@@ -11,7 +11,9 @@
 namespace bifocal {
 
 inline constexpr size_t kAlignment = 64;  // a cache line and an AVX-512 register
-inline constexpr size_t align_up(size_t n) { return (n + kAlignment - 1) / kAlignment * kAlignment; }
+inline constexpr size_t align_up(size_t n) {
+    return (n + kAlignment - 1) / kAlignment * kAlignment;
+}
 
 class Buffer {
   public:
@@ -39,8 +41,8 @@ class Buffer {
 };
 
 // Scratch memory of one step. Sized once from workspace_bytes() declarations; take() never
-// allocates, and going over the size is a bug that aborts. Not thread-safe: taken by the caller of a
-// parallel loop, not inside it.
+// allocates, and going over the size is a bug that aborts. Not thread-safe: taken by the caller of
+// a parallel loop, not inside it.
 class Workspace {
   public:
     explicit Workspace(size_t bytes) : buffer_(bytes) {}
@@ -49,8 +51,9 @@ class Workspace {
     template <class T>
     std::span<T> take(int64_t n) {
         const size_t bytes = align_up(static_cast<size_t>(n) * sizeof(T));
-        BIFOCAL_CHECK(bytes <= buffer_.size() - used_, "workspace of {} bytes, {} used, {} more asked",
-                      buffer_.size(), used_, bytes);
+        BIFOCAL_CHECK(bytes <= buffer_.size() - used_,
+                      "workspace of {} bytes, {} used, {} more asked", buffer_.size(), used_,
+                      bytes);
         T* data = reinterpret_cast<T*>(buffer_.data() + used_);
         used_ += bytes;
         if (used_ > high_water_) high_water_ = used_;

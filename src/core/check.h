@@ -19,8 +19,8 @@ void check_shape(std::string_view name, std::span<const int64_t> actual,
 
 }  // namespace bifocal
 
-#define BIFOCAL_CHECK(condition, ...)                                                          \
-    do {                                                                                       \
-        if (!(condition)) [[unlikely]]                                                         \
+#define BIFOCAL_CHECK(condition, ...)                                                            \
+    do {                                                                                         \
+        if (!(condition)) [[unlikely]]                                                           \
             ::bifocal::check_failed(__FILE__, __LINE__, #condition, ::fmt::format(__VA_ARGS__)); \
     } while (false)

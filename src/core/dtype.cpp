@@ -8,15 +8,31 @@ namespace bifocal {
 namespace {
 
 constexpr std::array<DTypeInfo, 18> kInfo{{
-    {"f32", 1, 4},     {"f16", 1, 2},    {"bf16", 1, 2},    {"f64", 1, 8},    {"i8", 1, 1},
-    {"i16", 1, 2},     {"i32", 1, 4},    {"i64", 1, 8},     {"u8", 1, 1},     {"q4_0", 32, 18},
-    {"q4_1", 32, 20},  {"q5_0", 32, 22}, {"q5_1", 32, 24},  {"q8_0", 32, 34}, {"q4_k", 256, 144},
-    {"q5_k", 256, 176}, {"q6_k", 256, 210}, {"mxfp4", 32, 17},
+    {"f32", 1, 4},
+    {"f16", 1, 2},
+    {"bf16", 1, 2},
+    {"f64", 1, 8},
+    {"i8", 1, 1},
+    {"i16", 1, 2},
+    {"i32", 1, 4},
+    {"i64", 1, 8},
+    {"u8", 1, 1},
+    {"q4_0", 32, 18},
+    {"q4_1", 32, 20},
+    {"q5_0", 32, 22},
+    {"q5_1", 32, 24},
+    {"q8_0", 32, 34},
+    {"q4_k", 256, 144},
+    {"q5_k", 256, 176},
+    {"q6_k", 256, 210},
+    {"mxfp4", 32, 17},
 }};
 
 }  // namespace
 
-const DTypeInfo& dtype_info(DType dtype) { return kInfo[static_cast<size_t>(dtype)]; }
+const DTypeInfo& dtype_info(DType dtype) {
+    return kInfo[static_cast<size_t>(dtype)];
+}
 
 std::optional<DType> dtype_from_name(std::string_view name) {
     for (size_t i = 0; i < kInfo.size(); ++i) {
@@ -27,8 +43,8 @@ std::optional<DType> dtype_from_name(std::string_view name) {
 
 int64_t dtype_bytes(DType dtype, int64_t elems) {
     const DTypeInfo& info = dtype_info(dtype);
-    BIFOCAL_CHECK(elems % info.block_elems == 0, "{} elements of {} do not fill blocks of {}", elems,
-                  info.name, info.block_elems);
+    BIFOCAL_CHECK(elems % info.block_elems == 0, "{} elements of {} do not fill blocks of {}",
+                  elems, info.name, info.block_elems);
     return elems / info.block_elems * info.block_bytes;
 }
 

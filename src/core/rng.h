@@ -1,4 +1,5 @@
-// Rng: SplitMix64, eight bytes of state that a snapshot can store. Same seed, same numbers everywhere.
+// Rng: SplitMix64, eight bytes of state that a snapshot can store. Same seed, same numbers
+// everywhere.
 #pragma once
 
 #include <cmath>

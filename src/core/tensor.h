@@ -13,9 +13,9 @@ namespace bifocal {
 
 struct Tensor {
     DType dtype = DType::f32;
-    std::vector<int64_t> shape;           // outermost first; a Linear's weight is [out, in]
-    std::span<const std::byte> bytes;     // row-major; may be unaligned (safetensors)
-    std::shared_ptr<const void> owner;    // keeps `bytes` alive: the mapped file or a buffer
+    std::vector<int64_t> shape;         // outermost first; a Linear's weight is [out, in]
+    std::span<const std::byte> bytes;   // row-major; may be unaligned (safetensors)
+    std::shared_ptr<const void> owner;  // keeps `bytes` alive: the mapped file or a buffer
 
     int64_t elems() const;
     // Bytes of one index of the outermost dimension.

@@ -25,7 +25,8 @@ class ThreadPool {
     template <class Body>
     void parallel_for(int64_t n, int64_t grain, Body&& body) {
         using Plain = std::remove_reference_t<Body>;
-        run(n, grain,
+        run(
+            n, grain,
             [](void* context, int64_t begin, int64_t end, int thread) {
                 (*static_cast<Plain*>(context))(begin, end, thread);
             },

@@ -29,8 +29,8 @@ struct View {
         : data(data_), shape(shape_), stride(stride_) {}
     // A view of mutable elements is a view of const ones.
     template <class U>
-        requires(std::is_same_v<const U, T> && !std::is_const_v<U>)
-    View(const View<U, N>& other) : data(other.data), shape(other.shape), stride(other.stride) {}
+    requires(std::is_same_v<const U, T> && !std::is_const_v<U>) View(const View<U, N>& other)
+        : data(other.data), shape(other.shape), stride(other.stride) {}
 
     int64_t size() const {
         int64_t n = 1;
@@ -46,9 +46,7 @@ struct View {
         return data[offset];
     }
     // The sub-view at index i of the outermost dimension.
-    View<T, N - 1> operator[](int64_t i) const
-        requires(N > 1)
-    {
+    View<T, N - 1> operator[](int64_t i) const requires(N > 1) {
         View<T, N - 1> inner;
         inner.data = data + i * stride[0];
         for (int d = 1; d < N; ++d) {
@@ -58,9 +56,7 @@ struct View {
         return inner;
     }
     // The last dimension at row i of a matrix. REQUIRES: the last stride is 1.
-    std::span<T> row(int64_t i) const
-        requires(N == 2)
-    {
+    std::span<T> row(int64_t i) const requires(N == 2) {
         return {data + i * stride[0], static_cast<size_t>(shape[1])};
     }
 };

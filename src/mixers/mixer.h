@@ -33,10 +33,10 @@ using WeightMap = std::map<std::string, Tensor, std::less<>>;
 
 // New tokens of B sequences, the same T for each.
 struct Chunk {
-    View<float, 3> x;                      // [B, T, M] residual stream, updated in place
-    std::span<const int64_t> pos;          // [B] absolute position of each sequence's first new token
-    std::span<std::byte* const> states;    // [B] slots, each of `layout`; all different
-    const StateLayout& layout;             // what state_layout() gave for this session
+    View<float, 3> x;                    // [B, T, M] residual stream, updated in place
+    std::span<const int64_t> pos;        // [B] absolute position of each sequence's first new token
+    std::span<std::byte* const> states;  // [B] slots, each of `layout`; all different
+    const StateLayout& layout;           // what state_layout() gave for this session
 };
 
 // Runs the definition in double over whole sequences, from fresh states. The slow twin.
@@ -44,7 +44,7 @@ struct Chunk {
 using ReferenceForward = std::function<void(View<double, 2> x)>;
 
 struct MixerTraits {
-    bool trainable = false;                   // has a backward
+    bool trainable = false;  // has a backward
     std::vector<std::string> devices{"cpu"};
 };
 
@@ -52,7 +52,7 @@ class Mixer {
   public:
     virtual ~Mixer() = default;
 
-    virtual const MixerSpec& spec() const = 0;      // every option explicit
+    virtual const MixerSpec& spec() const = 0;  // every option explicit
     virtual MixerTraits traits() const = 0;
     virtual std::vector<WeightSpec> weights() const = 0;
     // Once, before anything below. Repacks what it needs; afterwards `weights` may go.
@@ -65,15 +65,16 @@ class Mixer {
     virtual int64_t max_tokens(const StateLayout&) const { return -1; }
     // How many tokens can be taken back at `pos` by just moving the position; pos itself: all.
     virtual int64_t rewind_limit(const StateLayout& layout, int64_t pos) const = 0;
-    // How many of the `pos` tokens seen so far the next query can still read exactly; the rest is what
-    // `run` reports as "left the window".
+    // How many of the `pos` tokens seen so far the next query can still read exactly; the rest is
+    // what `run` reports as "left the window".
     virtual int64_t tokens_visible(const StateLayout& layout, int64_t pos) const = 0;
 
     virtual size_t workspace_bytes(int64_t batch, int64_t n_tokens) const = 0;
     virtual void forward(const Chunk& chunk, Exec& exec) const = 0;
 
     // The same sublayer in double, on the KV dtype of the layout. For tests and `verify`.
-    virtual ReferenceForward reference(const WeightMap& weights, const StateOptions& options) const = 0;
+    virtual ReferenceForward reference(const WeightMap& weights,
+                                       const StateOptions& options) const = 0;
 
     // One line for each implementation choice: what runs and why.
     virtual std::vector<std::string> describe() const = 0;

@@ -15,15 +15,15 @@
 namespace bifocal {
 
 struct MixerSpec {
-    std::string kind;                                        // "sliding_window"
-    nlohmann::json options = nlohmann::json::object();       // {"window": 508, "sink_tokens": 4}
+    std::string kind;                                   // "sliding_window"
+    nlohmann::json options = nlohmann::json::object();  // {"window": 508, "sink_tokens": 4}
 
     // "sliding_window:window=508,sink_tokens=4"; the inverse of parse_mixer_spec.
     std::string to_string() const;
 };
 
-// "KIND[:key=value,...]". Values read as JSON when they are JSON, else as strings. Kinds are checked
-// against the registry, options by the mixer itself.
+// "KIND[:key=value,...]". Values read as JSON when they are JSON, else as strings. Kinds are
+// checked against the registry, options by the mixer itself.
 Result<MixerSpec> parse_mixer_spec(std::string_view text);
 
 // "SPEC" for every layer, or "@layout.json" (a list with one entry per layer, or an object with
@@ -39,11 +39,11 @@ struct LayerContext {
     int64_t head_dim = 0;    // D
     float scale = 0;         // on q·k; 1/sqrt(head_dim) unless the checkpoint says otherwise
     float norm_eps = 1e-5f;
-    float norm_offset = 0;   // 1 for checkpoints that store w with x̂ (1 + w)
-    bool qk_norm = false;    // RMSNorm over each head of q and k, before RoPE
+    float norm_offset = 0;  // 1 for checkpoints that store w with x̂ (1 + w)
+    bool qk_norm = false;   // RMSNorm over each head of q and k, before RoPE
     bool qkv_bias = false;
     bool out_bias = false;
-    bool post_norm = false;  // norm on the sublayer's result before it is added
+    bool post_norm = false;             // norm on the sublayer's result before it is added
     std::optional<ops::RopeSpec> rope;  // none: no position encoding in this layer
     Precision precision = Precision::fast;
 };

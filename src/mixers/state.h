@@ -13,12 +13,12 @@ namespace bifocal {
 
 // Chosen when a session is made; the same for every layer.
 struct StateOptions {
-    int64_t capacity = 0;            // tokens that full attention can hold; other mixers ignore it
-    DType kv_dtype = DType::bf16;    // of KV rings: bf16 or f32
+    int64_t capacity = 0;          // tokens that full attention can hold; other mixers ignore it
+    DType kv_dtype = DType::bf16;  // of KV rings: bf16 or f32
 };
 
 struct StateField {
-    std::string name;            // "k", "v", "conv_tail", "s"
+    std::string name;  // "k", "v", "conv_tail", "s"
     DType dtype = DType::f32;
     std::vector<int64_t> shape;  // outermost first
     size_t offset = 0;           // from the slot's begin, 64-byte aligned

@@ -19,9 +19,9 @@ struct DecoderLayer {
 
 // One step's input: T new tokens of each of B sequences.
 struct Step {
-    View<const int32_t, 2> tokens;                    // [B, T]
-    std::span<const int64_t> pos;                     // [B]
-    std::span<std::byte* const> states;               // [B] each a sequence's whole state, see StatePlan
+    View<const int32_t, 2> tokens;       // [B, T]
+    std::span<const int64_t> pos;        // [B]
+    std::span<std::byte* const> states;  // [B] each a sequence's whole state, see StatePlan
     enum class Logits { none, last, all } logits = Logits::last;
 };
 
@@ -37,10 +37,10 @@ struct StatePlan {
 class Decoder {
   public:
     ModelSpec spec;
-    ops::Linear embedding_rows;                       // [vocab, M], row lookups; also the head when tied
+    ops::Linear embedding_rows;  // [vocab, M], row lookups; also the head when tied
     std::vector<DecoderLayer> layers;
-    std::vector<float> final_norm;                    // [M]
-    std::unique_ptr<ops::Linear> head;                // [vocab, M]; null: tied
+    std::vector<float> final_norm;      // [M]
+    std::unique_ptr<ops::Linear> head;  // [vocab, M]; null: tied
 
     StatePlan plan_states(const StateOptions& options) const;
     void init_states(const StatePlan& plan, std::byte* states) const;

@@ -1,5 +1,5 @@
-// ModelSpec: a decoder-only model as plain data. Families fill it from config.json or GGUF metadata;
-// the decoder asks it for properties and never for a family's name.
+// ModelSpec: a decoder-only model as plain data. Families fill it from config.json or GGUF
+// metadata; the decoder asks it for properties and never for a family's name.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +17,11 @@ struct LayerSpec {
 };
 
 struct ModelSpec {
-    std::string family;         // for display only
-    int64_t vocab_size = 0;     // rows of the embedding
-    int64_t d_model = 0;        // M
-    int64_t d_ff = 0;           // F
-    int64_t context_length = 0; // trained length
+    std::string family;          // for display only
+    int64_t vocab_size = 0;      // rows of the embedding
+    int64_t d_model = 0;         // M
+    int64_t d_ff = 0;            // F
+    int64_t context_length = 0;  // trained length
     float norm_eps = 1e-5f;
     float norm_offset = 0;
     float embedding_scale = 1;  // sqrt(M) in Gemma 3

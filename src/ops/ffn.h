@@ -11,7 +11,7 @@ namespace bifocal::ops {
 enum class Activation { silu, gelu_tanh };
 
 struct FeedForward {
-    std::vector<float> norm;                      // [M]
+    std::vector<float> norm;  // [M]
     float norm_eps = 1e-5f;
     Activation activation = Activation::silu;
     Linear gate, up, down;                        // [F, M], [F, M], [M, F]

@@ -1,6 +1,7 @@
-// Linear: y = x Wᵀ + b for every weight dtype. The weight may be re-laid at load so that 16 rows lie
-// side by side; its values stay as stored. Each output is summed block by block in one fixed order,
-// so a row's result does not depend on how many rows are computed with it (prefill = decode, bit for bit).
+// Linear: y = x Wᵀ + b for every weight dtype. The weight may be re-laid at load so that 16 rows
+// lie side by side; its values stay as stored. Each output is summed block by block in one fixed
+// order, so a row's result does not depend on how many rows are computed with it (prefill = decode,
+// bit for bit).
 #pragma once
 
 #include <memory>
@@ -29,7 +30,8 @@ class Linear {
     DType dtype() const;           // of the weight as stored in the file
     int64_t weight_bytes() const;  // read per pass
     const std::string& name() const;
-    // Which kernel runs here and why, for `inspect`: "avx512_vnni 16-row q4_1 (cpu has avx512_vnni)".
+    // Which kernel runs here and why, for `inspect`: "avx512_vnni 16-row q4_1 (cpu has
+    // avx512_vnni)".
     std::string kernel() const;
     // Row `i` of the dequantised weight, as the embedding lookup needs it. out: [in]
     void dequantise_row(int64_t i, std::span<float> out) const;

@@ -1,4 +1,5 @@
-// RMSNorm over the last dimension; the sum runs in one fixed order, so a row does not depend on its neighbours.
+// RMSNorm over the last dimension; the sum runs in one fixed order, so a row does not depend on its
+// neighbours.
 #pragma once
 
 #include <span>

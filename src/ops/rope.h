@@ -25,14 +25,14 @@ struct RopeSpec {
 
     RopeScaling scaling = RopeScaling::none;
     double factor = 1.0;
-    double original_context = 0;              // llama3, yarn, longrope
-    double low_freq_factor = 1.0;             // llama3
-    double high_freq_factor = 4.0;            // llama3
-    double beta_fast = 32.0;                  // yarn
-    double beta_slow = 1.0;                   // yarn
-    bool truncate = true;                     // yarn: floor and ceil the ramp's ends
-    std::optional<double> attention_factor;   // multiplies cos and sin; default by the scaling
-    std::vector<double> divisors;             // longrope factors, or GGUF rope_freqs: inv_freq /= divisor
+    double original_context = 0;             // llama3, yarn, longrope
+    double low_freq_factor = 1.0;            // llama3
+    double high_freq_factor = 4.0;           // llama3
+    double beta_fast = 32.0;                 // yarn
+    double beta_slow = 1.0;                  // yarn
+    bool truncate = true;                    // yarn: floor and ceil the ramp's ends
+    std::optional<double> attention_factor;  // multiplies cos and sin; default by the scaling
+    std::vector<double> divisors;  // longrope factors, or GGUF rope_freqs: inv_freq /= divisor
 };
 
 // Inverse frequencies of a spec and the factor on cos and sin.
@@ -45,7 +45,8 @@ struct RopeTable {
 
 Result<RopeTable> make_rope_table(const RopeSpec& spec);
 
-// cos and sin of every pair at position `pos` (angle in double, then FP32). cos, sin: [rotary_dim / 2]
+// cos and sin of every pair at position `pos` (angle in double, then FP32). cos, sin: [rotary_dim /
+// 2]
 void rope_cos_sin(const RopeTable& table, int64_t pos, std::span<float> cos, std::span<float> sin);
 
 // Rotates one head in place. head: [D]; the first rotary_dim elements turn.

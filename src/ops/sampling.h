@@ -28,8 +28,8 @@ struct Sampler {
     int64_t n_seen = 0;
 
     explicit Sampler(const SamplingOptions& options_);
-    void accept(int32_t token);                  // prompt and generated tokens
-    int32_t sample(std::span<float> logits);     // [vocab]; overwrites logits
+    void accept(int32_t token);               // prompt and generated tokens
+    int32_t sample(std::span<float> logits);  // [vocab]; overwrites logits
 };
 
 // Index of the largest logit; the lowest index on ties.
