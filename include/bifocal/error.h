@@ -14,11 +14,12 @@ namespace bifocal {
 enum class ErrorKind { failure, usage };
 
 struct Error {
-    std::string what;   // one clause: "unsupported tensor type"
-    std::string where;  // file, offset, tensor or key: "model.gguf, tensor 'blk.0.attn_q.weight'"
-    std::string expected;  // may be empty
-    std::string got;       // may be empty
-    std::string hint;      // what to try; may be empty
+    std::string what = {};  // one clause: "unsupported tensor type"
+    std::string where =
+        {};  // file, offset, tensor or key: "model.gguf, tensor 'blk.0.attn_q.weight'"
+    std::string expected = {};  // may be empty
+    std::string got = {};       // may be empty
+    std::string hint = {};      // what to try; may be empty
     ErrorKind kind = ErrorKind::failure;
 
     // "WHERE: WHAT: expected E, got G; HINT" with empty parts left out; never contains a newline.
