@@ -64,7 +64,8 @@ function(bifocal_tests name label sources)
   target_compile_definitions(${name}_tests
     PRIVATE BIFOCAL_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   add_test(NAME ${name} COMMAND ${name}_tests --gtest_brief=1)
-  set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 900)
+  set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 900
+    ENVIRONMENT "GTEST_OUTPUT=json:${PROJECT_BINARY_DIR}/test-results/${name}.json")
 endfunction()
 
 # bifocal_fuzz(NAME source deps...): a libFuzzer program NAME_fuzz; needs clang and BIFOCAL_FUZZ.
