@@ -132,7 +132,7 @@ def main() -> int:
     args = parser.parse_args()
     files, problems = check(args.root, args.run, args.bifocal)
     for problem in problems:
-        print(problem)
+        print(problem.removeprefix(f"{args.root}/"))
     print(f"docs: {files} files, {len(problems)} problems")
     return 1 if problems else 0
 
