@@ -1,5 +1,7 @@
-// Sampling: the chain repeat-penalty → temperature → top-k → top-p → min-p → draw, and greedy at 0.
-// The same seed and logits give the same token on every machine.
+// Sampling, with the flags' meaning in llama.cpp and in its order: repeat penalty → top-k → top-p →
+// min-p → temperature → draw; greedy at temperature 0.
+// The same seed and logits give the same token on every machine: candidates have one order (larger
+// logit, then lower index), and the exponential is our own.
 #pragma once
 
 #include <cstdint>
@@ -29,10 +31,15 @@ struct Sampler {
 
     explicit Sampler(const SamplingOptions& options_);
     void accept(int32_t token);               // prompt and generated tokens
-    int32_t sample(std::span<float> logits);  // [vocab]; overwrites logits
+    int32_t sample(std::span<float> logits);  // [vocab], not empty; overwrites logits
+
+    // Scratch, not state: kept so that sampling does not allocate after the first token.
+    std::vector<int32_t> order;
+    std::vector<float> weights;
 };
 
-// Index of the largest logit; the lowest index on ties.
+// Index of the largest logit; the lowest index on ties. Not-a-number never wins.
+// REQUIRES: not empty.
 int32_t argmax(std::span<const float> logits);
 
 }  // namespace bifocal::ops

@@ -1,0 +1,365 @@
+// How a call runs: x is brought into groups of columns (int8 blocks for the fast path, floats for
+// the exact one), then all (panel, batch of columns) pieces of all products are shared out among
+// the threads. A piece multiplies one panel of 16 weight rows with up to 120 columns, group by
+// group.
+#include "ops/linear.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "core/dequant.h"
+#include "ops/kernels/kernels.h"
+#include "ops/packing.h"
+
+namespace bifocal::ops {
+
+struct Linear::Impl {
+    std::string name;
+    Tensor weight;  // as stored: rows for the embedding, and for the exact path of quantised types
+    Buffer panels;  // empty on the exact path of quantised types
+    int64_t panel_size = 0;
+    std::vector<float> bias;  // [out] or empty
+    const KernelSet* kernels = nullptr;
+    Isa isa = Isa::portable;
+    std::optional<Packing> packing;  // int8 activations run on this; none: float path
+    FloatTile float_tile = nullptr;
+
+    const std::byte* panel(int64_t i) const { return panels.data() + i * panel_size; }
+};
+
+Linear::Linear() = default;
+Linear::~Linear() = default;
+Linear::Linear(Linear&&) noexcept = default;
+Linear& Linear::operator=(Linear&&) noexcept = default;
+
+namespace {
+
+constexpr int64_t kBatchColumns = 10 * kMaxGroup;
+constexpr int64_t kFloatChunk = 256;  // columns of weights summed before they join the total
+constexpr size_t kMaxCalls = 16;
+
+// A tensor that nobody keeps alive is copied.
+Tensor owned(const Tensor& tensor) {
+    if (tensor.owner) return tensor;
+    std::byte* data = nullptr;
+    Tensor copy = make_tensor(tensor.dtype, tensor.shape, &data);
+    std::memcpy(data, tensor.bytes.data(), tensor.bytes.size());
+    return copy;
+}
+
+std::string shape_text(const Tensor& tensor) {
+    return fmt::format("{} [{}]", dtype_info(tensor.dtype).name, fmt::join(tensor.shape, ", "));
+}
+
+FloatTile float_tile_of(DType dtype, const KernelSet& kernels) {
+    if (dtype == DType::f16) return kernels.f16_tile;
+    if (dtype == DType::bf16) return kernels.bf16_tile;
+    return kernels.f32_tile;
+}
+
+}  // namespace
+
+Result<Linear> Linear::make(std::string name, const Tensor& weight, const Tensor* bias,
+                            Precision precision, std::optional<Isa> isa) {
+    const auto bad = [&](std::string what, std::string expected, std::string got) {
+        return Error{.what = std::move(what),
+                     .where = "tensor '" + name + "'",
+                     .expected = std::move(expected),
+                     .got = std::move(got)};
+    };
+    if (!isa) {
+        if (!chosen_isa().ok()) return chosen_isa().error();
+        isa = *chosen_isa();
+    }
+    if (!isa_available(*isa, cpu_features())) {
+        return bad("kernel family not available here", "one this processor has",
+                   std::string(isa_name(*isa)));
+    }
+    if (weight.shape.size() != 2 || weight.shape[0] <= 0 || weight.shape[1] <= 0) {
+        return bad("not a weight matrix", "[out, in]", shape_text(weight));
+    }
+    if (!is_real(weight.dtype) || weight.dtype == DType::f64) {
+        return bad("unsupported weight type", "f32, f16, bf16 or a quantised type",
+                   shape_text(weight));
+    }
+    const int64_t n_out = weight.shape[0];
+    const int64_t n_in = weight.shape[1];
+    const int block = dtype_info(weight.dtype).block_elems;
+    if (n_in % block != 0) {
+        return bad("rows do not fill whole blocks", fmt::format("a multiple of {}", block),
+                   shape_text(weight));
+    }
+    if (static_cast<int64_t>(weight.bytes.size()) != dtype_bytes(weight.dtype, n_out * n_in)) {
+        return bad("wrong number of bytes",
+                   fmt::format("{}", dtype_bytes(weight.dtype, n_out * n_in)),
+                   fmt::format("{}", weight.bytes.size()));
+    }
+
+    auto impl = std::make_unique<Impl>();
+    impl->kernels = &kernel_set(*isa);
+    impl->isa = *isa;
+    if (bias != nullptr) {
+        if (bias->shape != std::vector<int64_t>{n_out} || !is_real(bias->dtype) ||
+            is_quantised(bias->dtype)) {
+            return bad("bias does not fit", fmt::format("floats [{}]", n_out), shape_text(*bias));
+        }
+        impl->bias.resize(static_cast<size_t>(n_out));
+        bifocal::dequantise_row(bias->dtype, bias->bytes.data(), impl->bias);
+    }
+    const bool quantised = is_quantised(weight.dtype);
+    if (!quantised) impl->float_tile = float_tile_of(weight.dtype, *impl->kernels);
+    if (quantised && precision == Precision::exact) impl->float_tile = impl->kernels->f32_tile;
+    if (quantised && precision == Precision::fast) impl->packing = packing_of(weight.dtype);
+
+    impl->panel_size = panel_bytes(weight.dtype, n_in);
+    if (!quantised || precision == Precision::fast) {
+        const int64_t n_panels = panel_count(n_out);
+        impl->panels = Buffer(static_cast<size_t>(n_panels * impl->panel_size));
+        for (int64_t i = 0; i < n_panels; ++i) {
+            pack_panel(weight, i * kPanelRows,
+                       impl->panels.bytes().subspan(static_cast<size_t>(i * impl->panel_size),
+                                                    static_cast<size_t>(impl->panel_size)));
+        }
+    }
+    impl->weight = owned(weight);
+    impl->name = std::move(name);
+    Linear linear;
+    linear.impl_ = std::move(impl);
+    return linear;
+}
+
+int64_t Linear::n_in() const {
+    return impl_->weight.shape[1];
+}
+int64_t Linear::n_out() const {
+    return impl_->weight.shape[0];
+}
+DType Linear::dtype() const {
+    return impl_->weight.dtype;
+}
+const std::string& Linear::name() const {
+    return impl_->name;
+}
+
+int64_t Linear::weight_bytes() const {
+    if (impl_->panels.size() != 0) return static_cast<int64_t>(impl_->panels.size());
+    return static_cast<int64_t>(impl_->weight.bytes.size());
+}
+
+std::string Linear::kernel() const {
+    const std::string_view type = dtype_info(dtype()).name;
+    std::string how = impl_->packing              ? "int8"
+                      : impl_->panels.size() != 0 ? "f32"
+                                                  : "f32, dequantised by tile";
+    const std::string why = impl_->isa == active_isa() ? isa_reason() : "asked for";
+    return fmt::format("{} 16-row {} × {} ({})", isa_name(impl_->isa), type, how, why);
+}
+
+void Linear::dequantise_row(int64_t i, std::span<float> out) const {
+    BIFOCAL_CHECK(i >= 0 && i < n_out(), "row {} of {}", i, n_out());
+    BIFOCAL_CHECK(static_cast<int64_t>(out.size()) == n_in(), "{} floats for a row of {}",
+                  out.size(), n_in());
+    bifocal::dequantise_row(dtype(), impl_->weight.bytes.data() + i * impl_->weight.row_bytes(),
+                            out);
+}
+
+namespace {
+
+// A group of columns of x: [begin, begin + size).
+struct Group {
+    int64_t begin;
+    int size;
+};
+Group group_at(int64_t begin, int64_t end) {
+    for (const int size : kGroupSizes) {
+        if (end - begin >= size) return {begin, size};
+    }
+    return {begin, 1};
+}
+// Calls f for each group of columns [begin, end). Groups depend on the batch only, so a column's
+// place in x's packed copy is the same for who writes and who reads.
+template <class F>
+void for_each_group(int64_t begin, int64_t end, F f) {
+    while (begin < end) {
+        const Group group = group_at(begin, end);
+        f(group);
+        begin += group.size;
+    }
+}
+
+// x in groups: block b (or element k) of column c of a group at `begin` stands at
+// (begin * n + b * size + c), n blocks or elements a row.
+struct PackedX {
+    const ActivationBlock* blocks = nullptr;
+    const float* floats = nullptr;
+};
+
+int64_t batch_end(int64_t batch, int64_t n_rows) {
+    return std::min(n_rows, (batch + 1) * kBatchColumns);
+}
+
+void quantise_batch(View<const float, 2> x, int64_t batch, const KernelSet& kernels,
+                    ActivationBlock* out) {
+    const int64_t n_blocks = x.shape[1] / kBlock;
+    for_each_group(batch * kBatchColumns, batch_end(batch, x.shape[0]), [&](Group group) {
+        for (int c = 0; c < group.size; ++c) {
+            kernels.quantise(x.data + (group.begin + c) * x.stride[0], n_blocks,
+                             out + group.begin * n_blocks + c, group.size);
+        }
+    });
+}
+
+void gather_batch(View<const float, 2> x, int64_t batch, float* out) {
+    const int64_t n_in = x.shape[1];
+    for_each_group(batch * kBatchColumns, batch_end(batch, x.shape[0]), [&](Group group) {
+        float* to = out + group.begin * n_in;
+        for (int c = 0; c < group.size; ++c) {
+            const float* from = x.data + (group.begin + c) * x.stride[0];
+            for (int64_t k = 0; k < n_in; ++k) to[k * group.size + c] = from[k];
+        }
+    });
+}
+
+// 16 rows by n_k columns of stored weights, from column k, as [n_k, 16] floats.
+void dequantise_tile(const Tensor& weight, int64_t row, int64_t k, int64_t n_k, float* out) {
+    const auto n_rows = static_cast<int>(std::min<int64_t>(kPanelRows, weight.shape[0] - row));
+    float values[kFloatChunk];
+    std::memset(out, 0, static_cast<size_t>(n_k) * kPanelRows * sizeof(float));
+    for (int r = 0; r < n_rows; ++r) {
+        dequantise_row(
+            weight.dtype,
+            weight.bytes.data() + (row + r) * weight.row_bytes() + dtype_bytes(weight.dtype, k),
+            {values, static_cast<size_t>(n_k)});
+        for (int64_t i = 0; i < n_k; ++i) out[kPanelRows * i + r] = values[i];
+    }
+}
+
+// One panel with the columns [begin, end), in floats; sums: [end - begin, 16]
+void float_piece(const Linear::Impl& w, int64_t panel, int64_t begin, int64_t end, const float* x,
+                 float* sums) {
+    const int64_t n_in = w.weight.shape[1];
+    alignas(kAlignment) float tile[kFloatChunk * kPanelRows];
+    std::memset(sums, 0, static_cast<size_t>(end - begin) * kPanelRows * sizeof(float));
+    for (int64_t k = 0; k < n_in; k += kFloatChunk) {
+        const int64_t n_k = std::min(kFloatChunk, n_in - k);
+        const void* weights = tile;
+        if (w.panels.size() != 0) {
+            weights = w.panel(panel) + dtype_bytes(w.weight.dtype, k * kPanelRows);
+        } else {
+            dequantise_tile(w.weight, panel * kPanelRows, k, n_k, tile);
+        }
+        for_each_group(begin, end, [&](Group group) {
+            w.float_tile(weights, n_k, x + group.begin * n_in + k * group.size, group.size,
+                         sums + (group.begin - begin) * kPanelRows);
+        });
+    }
+}
+
+void quant_piece(const Linear::Impl& w, int64_t panel, int64_t begin, int64_t end,
+                 const ActivationBlock* x, float* sums) {
+    const int64_t n_blocks = w.weight.shape[1] / kBlock;
+    const QuantTile tile = w.kernels->quant_tile[static_cast<int>(*w.packing)];
+    const auto* weights = reinterpret_cast<const uint8_t*>(w.panel(panel));
+    for_each_group(begin, end, [&](Group group) {
+        tile(weights, n_blocks, x + group.begin * n_blocks, group.size,
+             sums + (group.begin - begin) * kPanelRows);
+    });
+}
+
+// y = (or +=) sums + bias for 16 rows of the weight.
+void write_piece(const LinearCall& call, int64_t panel, int64_t begin, int64_t end,
+                 const float* sums) {
+    const Linear::Impl& w = call.linear->impl();
+    const int64_t row = panel * kPanelRows;
+    const int64_t n = std::min<int64_t>(kPanelRows, w.weight.shape[0] - row);
+    const float* bias = w.bias.empty() ? nullptr : w.bias.data() + row;
+    for (int64_t t = begin; t < end; ++t, sums += kPanelRows) {
+        float* y = call.y.data + t * call.y.stride[0] + row;
+        for (int64_t r = 0; r < n; ++r) {
+            float value = sums[r];
+            if (bias != nullptr) value += bias[r];
+            if (call.accumulate) value += y[r];
+            y[r] = value;
+        }
+    }
+}
+
+void run_piece(const LinearCall& call, int64_t panel, int64_t batch, int64_t n_rows,
+               const PackedX& x) {
+    alignas(kAlignment) float sums[kBatchColumns * kPanelRows];
+    const Linear::Impl& w = call.linear->impl();
+    const int64_t begin = batch * kBatchColumns;
+    const int64_t end = batch_end(batch, n_rows);
+    if (w.packing) {
+        quant_piece(w, panel, begin, end, x.blocks, sums);
+    } else {
+        float_piece(w, panel, begin, end, x.floats, sums);
+    }
+    write_piece(call, panel, begin, end, sums);
+}
+
+}  // namespace
+
+void linear_forward(View<const float, 2> x, std::span<const LinearCall> calls, Exec& exec) {
+    const int64_t n_rows = x.shape[0];
+    const int64_t n_in = x.shape[1];
+    if (n_rows == 0 || calls.empty()) return;
+    BIFOCAL_CHECK(calls.size() <= kMaxCalls, "{} products in one call", calls.size());
+    BIFOCAL_CHECK(x.stride[1] == 1, "x: elements of a row are {} apart", x.stride[1]);
+
+    const int64_t n_batches = (n_rows + kBatchColumns - 1) / kBatchColumns;
+    std::array<int64_t, kMaxCalls + 1> first{};  // piece of each call
+    bool any_int8 = false;
+    bool any_float = false;
+    for (size_t i = 0; i < calls.size(); ++i) {
+        const Linear& linear = *calls[i].linear;
+        check_shape("x", x.shape, {n_rows, linear.n_in()});
+        check_shape("y", calls[i].y.shape, {n_rows, linear.n_out()});
+        BIFOCAL_CHECK(calls[i].y.stride[1] == 1, "y: elements of a row are {} apart",
+                      calls[i].y.stride[1]);
+        (linear.impl().packing ? any_int8 : any_float) = true;
+        first[i + 1] = first[i] + panel_count(linear.n_out()) * n_batches;
+    }
+
+    Workspace::Frame frame(exec.workspace);
+    PackedX packed;
+    if (any_int8) {
+        auto blocks = exec.workspace.take<ActivationBlock>(n_rows * (n_in / kBlock));
+        const KernelSet& kernels = *calls[0].linear->impl().kernels;
+        exec.pool.parallel_for(n_batches, 1, [&](int64_t begin, int64_t end, int) {
+            for (int64_t b = begin; b < end; ++b) quantise_batch(x, b, kernels, blocks.data());
+        });
+        packed.blocks = blocks.data();
+    }
+    if (any_float) {
+        if (n_rows == 1) {
+            packed.floats = x.data;
+        } else {
+            auto floats = exec.workspace.take<float>(n_rows * n_in);
+            exec.pool.parallel_for(n_batches, 1, [&](int64_t begin, int64_t end, int) {
+                for (int64_t b = begin; b < end; ++b) gather_batch(x, b, floats.data());
+            });
+            packed.floats = floats.data();
+        }
+    }
+
+    const int64_t n_pieces = first[calls.size()];
+    const int64_t grain = std::clamp<int64_t>(n_pieces / (exec.pool.size() * 8), 1, 16);
+    exec.pool.parallel_for(n_pieces, grain, [&](int64_t begin, int64_t end, int) {
+        size_t i = 0;
+        for (int64_t p = begin; p < end; ++p) {
+            while (p >= first[i + 1]) ++i;
+            const int64_t local = p - first[i];
+            run_piece(calls[i], local / n_batches, local % n_batches, n_rows, packed);
+        }
+    });
+}
+
+size_t linear_workspace_bytes(int64_t n_rows, int64_t n_in) {
+    const int64_t blocks = n_rows * ((n_in + kBlock - 1) / kBlock);
+    return align_up(static_cast<size_t>(blocks) * sizeof(ActivationBlock)) +
+           align_up(static_cast<size_t>(n_rows * n_in) * sizeof(float));
+}
+
+}  // namespace bifocal::ops
