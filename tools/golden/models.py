@@ -1,0 +1,257 @@
+#!/usr/bin/env python3
+"""Tiny random checkpoints of every family, with logits: the goldens of tests of the whole model.
+
+    tools/golden/models.py [--out DIR] [CASE...]
+
+Each case is a folder below DIR (default tests/golden/models) with what transformers saves (config.json,
+*.safetensors), golden.safetensors with the token ids and FP32 logits that transformers gives on the CPU with eager
+attention, and for most a GGUF twin of the same weights, written by the gguf package with the names and value changes
+that GGUF converters make. Weights are rounded to BF16 first, so that files may store them as BF16 without a difference.
+Sizes that could be confused differ from each other.
+"""
+
+import argparse
+import importlib.metadata
+import json
+import math
+import os
+import shutil
+
+import gguf
+import numpy as np
+import safetensors.torch
+import torch
+import transformers
+
+VOCAB = 97
+TOKENS = 48
+
+SIZES = dict(vocab_size=VOCAB, hidden_size=32, intermediate_size=40, num_attention_heads=4, num_key_value_heads=2,
+             head_dim=12, num_hidden_layers=2, max_position_embeddings=64, bos_token_id=1, eos_token_id=2,
+             pad_token_id=None)
+# For families whose head size is always hidden_size / heads.
+EVEN_SIZES = {key: value for key, value in SIZES.items() if key != "head_dim"} | dict(hidden_size=48)
+
+# name: (config class, settings, options)
+# options: gguf: write a twin; bf16: store as BF16; shard: bytes per shard
+CASES = {
+    "llama": ("LlamaConfig", SIZES | dict(attention_bias=True, mlp_bias=True, tie_word_embeddings=False),
+              dict(shard="30KB")),
+    "llama_tied": ("LlamaConfig", SIZES | dict(tie_word_embeddings=True, rms_norm_eps=1e-5,
+                                               rope_parameters=dict(rope_type="default", rope_theta=100000.0),
+                                               eos_token_id=[2, 5]), dict(gguf=True)),
+    "llama3_rope": ("LlamaConfig", SIZES | dict(
+        rope_parameters=dict(rope_type="llama3", rope_theta=500.0, factor=8.0, low_freq_factor=1.0,
+                             high_freq_factor=4.0, original_max_position_embeddings=16)), dict(gguf=True, bf16=True)),
+    "llama_linear_rope": ("LlamaConfig", SIZES | dict(
+        rope_parameters=dict(rope_type="linear", rope_theta=10000.0, factor=4.0)), dict(gguf=True, bf16=True)),
+    "llama_yarn_rope": ("LlamaConfig", SIZES | dict(
+        rope_parameters=dict(rope_type="yarn", rope_theta=1000.0, factor=4.0, original_max_position_embeddings=16,
+                             beta_fast=8.0, beta_slow=1.0, truncate=False)), dict(bf16=True)),
+    "smollm3": ("SmolLM3Config", SIZES | dict(num_hidden_layers=4, tie_word_embeddings=True, no_rope_layer_interval=4,
+                                              head_dim=12), dict(gguf=True, bf16=True)),
+    "smollm3_layers": ("SmolLM3Config", SIZES | dict(no_rope_layers=[0, 1], use_sliding_window=True, sliding_window=11,
+                                                     tie_word_embeddings=False), dict(bf16=True)),
+    "mistral": ("MistralConfig", SIZES | dict(sliding_window=9), dict(gguf=True, bf16=True)),
+    "qwen2": ("Qwen2Config", EVEN_SIZES | dict(
+        tie_word_embeddings=True, rope_parameters=dict(rope_type="yarn", rope_theta=1000.0, factor=4.0,
+                                                       original_max_position_embeddings=16)),
+              dict(gguf=True, bf16=True)),
+    "qwen2_window": ("Qwen2Config", EVEN_SIZES | dict(num_hidden_layers=3, use_sliding_window=True, sliding_window=7,
+                                                      max_window_layers=1), dict(bf16=True)),
+    "qwen3": ("Qwen3Config", SIZES | dict(tie_word_embeddings=True), dict(gguf=True)),
+    "phi3": ("Phi3Config", EVEN_SIZES | dict(sliding_window=13, original_max_position_embeddings=64),
+             dict(gguf=True, bf16=True)),
+    "phi3_longrope": ("Phi3Config", EVEN_SIZES | dict(
+        hidden_size=64, tie_word_embeddings=True, original_max_position_embeddings=20,
+        rope_parameters=dict(rope_type="longrope", rope_theta=1000.0, partial_rotary_factor=0.75,
+                             original_max_position_embeddings=20,
+                             short_factor=[1.0, 1.1, 1.2, 1.3, 1.4, 1.5],
+                             long_factor=[1.0, 1.5, 2.5, 3.0, 3.5, 4.0])), dict(gguf=True, bf16=True, short=18)),
+    "gemma3": ("Gemma3TextConfig", SIZES | dict(
+        num_hidden_layers=3, sliding_window=10, sliding_window_pattern=2, query_pre_attn_scalar=20,
+        tie_word_embeddings=True,
+        rope_parameters=dict(sliding_attention=dict(rope_type="default", rope_theta=100.0),
+                             full_attention=dict(rope_type="linear", rope_theta=10000.0, factor=2.0))),
+               dict(gguf=True, bf16=True)),
+}
+
+# Layouts that replace a checkpoint's own, for one case: (window, sink tokens).
+REPLACED = {"llama_tied": {"window=9": (9, 0), "window=6,sink_tokens=3": (6, 3)}}
+
+
+def randomize(model, generator):
+    """Weights large enough that every part shows in the logits; norms near the value that does nothing."""
+    for name, parameter in model.named_parameters():
+        noise = torch.randn(parameter.shape, generator=generator)
+        if name.endswith("norm.weight"):
+            neutral = 0.0 if "gemma" in type(model).__name__.lower() else 1.0
+            value = neutral + 0.2 * noise
+        elif name.endswith(".bias"):
+            value = 0.3 * noise
+        elif "embed_tokens" in name:
+            value = 0.5 * noise
+        else:
+            value = noise * 1.2 / math.sqrt(parameter.shape[-1])
+        parameter.data.copy_(value.to(torch.bfloat16).float())
+
+
+def additive_mask(n, window, sinks):
+    """[1, 1, n, n]: query t sees key j iff j <= t and (t - j < window or j < sinks)."""
+    query, key = torch.arange(n)[:, None], torch.arange(n)[None, :]
+    visible = (key <= query) & ((query - key < window) | (key < sinks))
+    return torch.where(visible, 0.0, torch.finfo(torch.float32).min)[None, None]
+
+
+def gguf_permuted(weight, n_heads):
+    """Rows of each head from (half, pair) order to (pair, half): what converters do for interleaved rotation."""
+    head = weight.shape[0] // n_heads
+    return weight.reshape(n_heads, 2, head // 2, -1).swapaxes(1, 2).reshape(weight.shape)
+
+
+GGUF_NAMES = {
+    "input_layernorm": "attn_norm", "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k",
+    "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output", "self_attn.q_norm": "attn_q_norm",
+    "self_attn.k_norm": "attn_k_norm", "self_attn.qkv_proj": "attn_qkv", "mlp.gate_proj": "ffn_gate",
+    "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down", "mlp.gate_up_proj": "ffn_up",
+    "post_attention_layernorm": "ffn_norm",
+}
+GEMMA_NAMES = GGUF_NAMES | {"post_attention_layernorm": "post_attention_norm", "pre_feedforward_layernorm": "ffn_norm",
+                            "post_feedforward_layernorm": "post_ffw_norm"}
+ARCHITECTURES = {"llama": "llama", "mistral": "llama", "smollm3": "smollm3", "qwen2": "qwen2", "qwen3": "qwen3",
+                 "phi3": "phi3", "gemma3_text": "gemma3"}
+
+
+def write_gguf(path, config, model):
+    arch = ARCHITECTURES[config.model_type]
+    writer = gguf.GGUFWriter(path, arch)
+    head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    writer.add_name(os.path.basename(os.path.dirname(path)))
+    writer.add_block_count(config.num_hidden_layers)
+    writer.add_context_length(config.max_position_embeddings)
+    writer.add_embedding_length(config.hidden_size)
+    writer.add_feed_forward_length(config.intermediate_size)
+    writer.add_head_count(config.num_attention_heads)
+    writer.add_head_count_kv(config.num_key_value_heads)
+    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
+    writer.add_vocab_size(config.vocab_size)
+    if head_dim != config.hidden_size // config.num_attention_heads:
+        writer.add_key_length(head_dim)
+        writer.add_value_length(head_dim)
+    rope = config.rope_parameters
+    if arch == "gemma3":
+        writer.add_sliding_window_pattern(2)
+        writer.add_float32("gemma3.rope.freq_base_swa", rope["sliding_attention"]["rope_theta"])
+        writer.add_float32("gemma3.attention.scale", config.query_pre_attn_scalar ** -0.5)
+        rope = rope["full_attention"]
+    if getattr(config, "sliding_window", None):
+        writer.add_sliding_window(config.sliding_window)
+    writer.add_rope_freq_base(rope["rope_theta"])
+    rotary_dim = int(head_dim * rope.get("partial_rotary_factor", 1.0))
+    if arch not in ("qwen2", "qwen3", "gemma3"):
+        writer.add_rope_dimension_count(rotary_dim)
+    kind = rope["rope_type"]
+    if kind in ("linear", "yarn"):
+        writer.add_rope_scaling_type(gguf.RopeScalingType(kind))
+        writer.add_rope_scaling_factor(rope["factor"])
+        if kind == "yarn":
+            writer.add_rope_scaling_orig_ctx_len(rope["original_max_position_embeddings"])
+    if kind == "llama3":
+        original, factor = rope["original_max_position_embeddings"], rope["factor"]
+        inverse = 1.0 / rope["rope_theta"] ** (np.arange(0, rotary_dim, 2) / rotary_dim)
+        length = 2 * np.pi / inverse
+        low, high = rope["low_freq_factor"], rope["high_freq_factor"]
+        smooth = (original / length - low) / (high - low)
+        divisors = np.where(length < original / high, 1.0,
+                            np.where(length > original / low, factor, 1 / ((1 - smooth) / factor + smooth)))
+        writer.add_tensor("rope_freqs.weight", divisors.astype(np.float32))
+    if kind == "longrope":
+        original = rope["original_max_position_embeddings"]
+        scale = config.max_position_embeddings / original
+        writer.add_rope_scaling_orig_ctx_len(original)
+        writer.add_rope_scaling_attn_factors(math.sqrt(1 + math.log(scale) / math.log(original)))
+        writer.add_tensor("rope_factors_long.weight", np.array(rope["long_factor"], np.float32))
+        writer.add_tensor("rope_factors_short.weight", np.array(rope["short_factor"], np.float32))
+
+    names = GEMMA_NAMES if arch == "gemma3" else GGUF_NAMES
+    for name, tensor in model.state_dict().items():
+        if name == "lm_head.weight" and config.tie_word_embeddings:
+            continue
+        value = tensor.float().numpy()
+        stem, suffix = name.rsplit(".", 1)
+        if stem.startswith("model.layers."):
+            layer, part = stem[len("model.layers."):].split(".", 1)
+            stored = f"blk.{layer}.{names[part]}.{suffix}"
+            if arch in ("llama", "smollm3") and part.endswith((".q_proj", ".k_proj")):
+                value = gguf_permuted(value, config.num_attention_heads if "q_proj" in part
+                                      else config.num_key_value_heads)
+        else:
+            stored = {"model.embed_tokens": "token_embd", "model.norm": "output_norm",
+                      "lm_head": "output"}[stem] + "." + suffix
+        if arch == "gemma3" and stored.endswith("norm.weight"):
+            value = value + 1.0
+        if value.ndim == 1:
+            writer.add_tensor(stored, value.astype(np.float32))
+        else:
+            data = gguf.quants.quantize(value, gguf.GGMLQuantizationType.BF16)
+            writer.add_tensor(stored, data, raw_dtype=gguf.GGMLQuantizationType.BF16)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def write_case(folder, index, name):
+    config_name, settings, options = CASES[name]
+    folder = os.path.join(folder, name)
+    shutil.rmtree(folder, ignore_errors=True)
+    generator = torch.Generator().manual_seed(1000 + index)
+    config = getattr(transformers, config_name)(**settings)
+    config._attn_implementation = "eager"
+    model = transformers.AutoModelForCausalLM.from_config(config).eval().float()
+    randomize(model, generator)
+    model.tie_weights()
+    tokens = torch.randint(0, VOCAB, (1, TOKENS), generator=generator)
+
+    golden = {"tokens": tokens[0].to(torch.int32)}
+    with torch.no_grad():
+        golden["logits"] = model(tokens, use_cache=False).logits[0].float()
+        if "short" in options:
+            golden["logits_short"] = model(tokens[:, :options["short"]], use_cache=False).logits[0].float()
+        for layout, (window, sinks) in REPLACED.get(name, {}).items():
+            mask = additive_mask(TOKENS, window, sinks)
+            golden[f"logits {layout}"] = model(tokens, attention_mask=mask, use_cache=False).logits[0].float()
+    os.makedirs(folder)
+    if options.get("gguf"):
+        write_gguf(os.path.join(folder, "model.gguf"), config, model)
+    if options.get("bf16"):
+        model = model.to(torch.bfloat16)
+    model.save_pretrained(folder, max_shard_size=options.get("shard", "5GB"))
+    safetensors.torch.save_file({key: value.contiguous() for key, value in golden.items()},
+                                os.path.join(folder, "golden.safetensors"),
+                                metadata={"transformers": transformers.__version__,
+                                          "torch": torch.__version__.split("+")[0]})
+    for file in os.listdir(folder):
+        os.chmod(os.path.join(folder, file), 0o644)
+    size = sum(os.path.getsize(os.path.join(folder, file)) for file in os.listdir(folder))
+    print(f"{name}: {size} bytes, logits within ±{golden['logits'].abs().max():.2f}")
+
+
+def main():
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", default=os.path.join(root, "tests/golden/models"))
+    parser.add_argument("cases", nargs="*", help="default: all")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    for index, name in enumerate(CASES):
+        if not arguments.cases or name in arguments.cases:
+            write_case(arguments.out, index, name)
+    with open(os.path.join(arguments.out, "versions.json"), "w") as file:
+        json.dump({"transformers": transformers.__version__, "torch": torch.__version__.split("+")[0],
+                   "gguf": importlib.metadata.version("gguf")}, file, indent=1)
+        file.write("\n")
+
+
+if __name__ == "__main__":
+    main()
