@@ -12,6 +12,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 import docs  # noqa: E402
 import fetch_model  # noqa: E402
+import fuzz  # noqa: E402
 import include_direction  # noqa: E402
 import new_mixer  # noqa: E402
 import packages  # noqa: E402
@@ -160,6 +161,31 @@ class FetchModel(Tree):
         with path.open("r+b") as file:
             file.truncate(fetch_model.BYTES)
         self.assertIn("expected SHA-256", fetch_model.problem_with(path))
+
+
+class Fuzz(Tree):
+    """With shell scripts in place of fuzz programs: what libFuzzer prints and how it exits is what counts."""
+
+    def run_fake(self, script: str) -> tuple[bool, str]:
+        program = self.put("fake_fuzz", f"#!/bin/sh\n{script}\n")
+        program.chmod(0o755)
+        fuzz.ROOT, kept = self.root, fuzz.ROOT
+        try:
+            return fuzz.fuzz("fake", program, 1)
+        finally:
+            fuzz.ROOT = kept
+
+    def test_clean_and_found(self):
+        stats = "echo '#9 DONE cov: 12 ft: 3'; echo 'stat::number_of_executed_units: 345'"
+        clean, line = self.run_fake(stats)
+        self.assertTrue(clean)
+        self.assertIn("345 inputs, 12 edges", line)
+        clean, line = self.run_fake(f"{stats}; echo 'SUMMARY: AddressSanitizer: heap-buffer-overflow x.cpp:1'; exit 77")
+        self.assertFalse(clean)
+        self.assertIn("FOUND SUMMARY: AddressSanitizer: heap-buffer-overflow", line)
+
+    def test_a_program_that_never_ran_an_input_is_not_clean(self):
+        self.assertFalse(self.run_fake("exit 0")[0])
 
 
 class FrontDoor(unittest.TestCase):
