@@ -4,12 +4,15 @@
 Facts come from two packages, whose versions are checked and written into the file:
   unicodedata2 16.0.0   general categories of Unicode 16, the version of the regex engine that
                         Hugging Face's tokenizers library carries
+  unicodedata           of Python 3.11, Unicode 14: the version of PCRE2 10.42, which has to be told
+                        what is newer
   tokenizers 0.23.x     asked code point by code point for what it takes as a digit (Unicode 17), as
                         a word character, as known to its (older) normaliser, and as lower case
 
     python tools/unicode_tables.py
 """
 import pathlib
+import unicodedata
 
 import tokenizers
 import unicodedata2
@@ -90,6 +93,20 @@ def lower_ranges():
     return ranges
 
 
+def newer_ranges():
+    """(first, last, category) of what Unicode 14 did not have, surrogates left out."""
+    ranges = []
+    for c in ALL:
+        name = unicodedata2.category(chr(c))
+        if unicodedata.category(chr(c)) != "Cn" or name == "Cn":
+            continue
+        if ranges and ranges[-1][1] == c - 1 and ranges[-1][2] == name:
+            ranges[-1] = (ranges[-1][0], c, name)
+        else:
+            ranges.append((c, c, name))
+    return ranges
+
+
 def rows(values, per_line):
     return "\n".join("    " + ",".join(map(str, values[i:i + per_line])) + ","
                      for i in range(0, len(values), per_line))
@@ -97,6 +114,7 @@ def rows(values, per_line):
 
 def main():
     assert unicodedata2.unidata_version == "16.0.0", unicodedata2.unidata_version
+    assert unicodedata.unidata_version == "14.0.0", unicodedata.unidata_version
     assert tokenizers.__version__.startswith("0.23."), tokenizers.__version__
     for name in ("Lu", "Ll", "Lt", "Lm", "Lo", "M", "N", "Z", "P", "S"):
         expected = {c for c in ALL if unicodedata2.category(chr(c)).startswith(name)}
@@ -110,7 +128,7 @@ def main():
     for begin in range(0, len(props), BLOCK):
         index.append(blocks.setdefault(tuple(props[begin:begin + BLOCK]), len(blocks)))
     assert len(blocks) < 65536
-    ranges = lower_ranges()
+    ranges, newer = lower_ranges(), newer_ranges()
     OUT.write_text(f"""\
 // Properties of code points in two levels, and the lower-case ranges. Written by
 // tools/unicode_tables.py from Unicode {unicodedata2.unidata_version} (unicodedata2) and tokenizers {tokenizers.__version__}; do not edit.
@@ -131,6 +149,11 @@ const LowerRange kLowerRanges[{len(ranges)}] = {{
 {chr(10).join("    {%#x, %#x, %d, %d}," % r for r in ranges)}
 }};
 const int kLowerRangeCount = {len(ranges)};
+
+const NewerRange kNewerRanges[{len(newer)}] = {{
+{chr(10).join('    {%#x, %#x, Category::%s},' % r for r in newer)}
+}};
+const int kNewerRangeCount = {len(newer)};
 // clang-format on
 
 }}  // namespace bifocal::unicode

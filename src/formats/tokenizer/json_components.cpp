@@ -51,8 +51,7 @@ Result<Behavior> read_behavior(const JsonObject& json, std::optional<std::string
 Result<std::string> read_character(const JsonObject& json, std::string_view key,
                                    std::optional<std::string> otherwise = std::nullopt) {
     BIFOCAL_TRY(std::string text, json.string(key, std::move(otherwise)));
-    const bool one =
-        !text.empty() && unicode::decode(text, 0).bytes == static_cast<int>(text.size());
+    const bool one = !text.empty() && unicode::scan(text, 0).bytes == static_cast<int>(text.size());
     if (!one) {
         return tokenizer_error("wrong value", json.where() + ", " + std::string(key),
                                "one character", "'" + text + "'");

@@ -103,6 +103,7 @@ Status Parts::finish(const std::string& where) {
         bool at_start = true;
         BIFOCAL_TRY(const std::string content, normalizer.apply(token.content, at_start));
         normalized_matcher.add(token, content);
+        if (content != token.content) normal_contents[token.id] = content;
         normalized_specials = normalized_specials || token.special;
     }
     return {};

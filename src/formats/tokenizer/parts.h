@@ -42,6 +42,8 @@ struct Parts {
     std::unique_ptr<Bpe> bpe;
     std::unordered_map<std::string, int32_t> added_ids;
     std::vector<bool> is_special;  // by id
+    // Added tokens whose normalised content differs from their own: that is what they decode to.
+    std::unordered_map<int32_t, std::string> normal_contents;
     AddedTokenMatcher raw_matcher, normalized_matcher;
     bool normalized_specials = false;  // normalized_matcher has control tokens
     uint64_t identity = 0;

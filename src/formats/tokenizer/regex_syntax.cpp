@@ -1,14 +1,18 @@
 // From Ruby's regular expressions to PCRE2's, over the subset that tokenizer files use:
 //   \s \S     Unicode White_Space (PCRE2 would also match U+180E)
 //   X{m,n}+   the interval repeated, not a possessive interval
+//   \p{L}     with the letters of Unicode 16, where PCRE2 10.42 has 14
 //   \p{Han}   the script itself, not its extensions
 //   \uHHHH    a code point; \v the vertical tab alone
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cctype>
 #include <vector>
 
 #include "formats/tokenizer/regex.h"
+#include "formats/unicode/category.h"
 
 namespace bifocal::tokenizer {
 namespace {
@@ -24,11 +28,30 @@ constexpr std::array<std::string_view, 38> kCategories = {
     "Mc", "Me", "Mn", "N",  "Nd", "Nl", "No", "P",  "Pc", "Pd", "Pe", "Pf", "Pi",
     "Po", "Ps", "S",  "Sc", "Sk", "Sm", "So", "Z",  "Zl", "Zp", "Zs", "Any"};
 
+// By unicode::Category.
+constexpr std::array<std::string_view, 31> kCategoryNames = {
+    "Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Me", "Nd", "Nl", "No", "Zs", "Zl", "Zp", "Cc", "Cc",
+    "Cf", "Cs", "Co", "Cn", "Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "Sm", "Sc", "Sk", "So"};
+
 bool is_hex(char c) {
     return std::isxdigit(static_cast<unsigned char>(c)) != 0;
 }
 bool is_digit(char c) {
     return c >= '0' && c <= '9';
+}
+
+// \p{name} with what PCRE2's Unicode lacks. Inside a class a complement cannot be told more, and
+// stays as PCRE2 has it.
+std::string category_set(std::string_view name, bool complement, bool in_class) {
+    if (complement && in_class) return fmt::format("\\P{{{}}}", name);
+    std::string set = fmt::format("\\p{{{}}}", name);
+    for (int i = 0; i < unicode::kNewerRangeCount; ++i) {
+        const unicode::NewerRange& range = unicode::kNewerRanges[i];
+        if (!kCategoryNames[static_cast<size_t>(range.category)].starts_with(name)) continue;
+        set += fmt::format("\\x{{{:X}}}-\\x{{{:X}}}", range.first, range.last);
+    }
+    if (in_class) return set;
+    return (complement ? "[^" : "[") + set + "]";
 }
 
 class Translator {
@@ -184,7 +207,7 @@ class Translator {
                 return {};
             case 'p':
             case 'P':
-                return property();
+                return property(in_class);
             case 'x':
             case 'u':
                 return code_point(c);
@@ -198,7 +221,7 @@ class Translator {
         }
     }
 
-    Status property() {
+    Status property(bool in_class) {
         const size_t close = in_.find('}', at_);
         if (peek(2) != '{' || close == std::string_view::npos) return unsupported("property", 2);
         std::string_view name = in_.substr(at_ + 3, close - at_ - 3);
@@ -208,13 +231,13 @@ class Translator {
             return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_';
         });
         if (name.empty() || !letters) return unsupported("property", close - at_ + 1);
-        const bool category =
-            std::find(kCategories.begin(), kCategories.end(), name) != kCategories.end();
-        out_ += in_.substr(at_, 2);
-        out_ += negated ? "{^" : "{";
-        if (!category) out_ += "sc:";
-        out_ += name;
-        out_ += '}';
+        const auto category = std::find(kCategories.begin(), kCategories.end(), name);
+        if (category == kCategories.end()) {
+            out_ += fmt::format("{}{{{}sc:{}}}", in_.substr(at_, 2), negated ? "^" : "", name);
+        } else {
+            const bool complement = negated != (peek(1) == 'P');
+            out_ += category_set(name, complement, in_class);
+        }
         at_ = close + 1;
         return {};
     }

@@ -157,7 +157,9 @@ bool Tokenizer::has_token(int32_t id) const {
 }
 
 std::string_view Tokenizer::token(int32_t id) const {
-    return has_token(id) ? std::string_view(parts_->tokens[id]) : std::string_view();
+    if (!has_token(id)) return {};
+    const auto normal = parts_->normal_contents.find(id);
+    return normal == parts_->normal_contents.end() ? parts_->tokens[id] : normal->second;
 }
 
 std::string Tokenizer::token_bytes(int32_t id) const {

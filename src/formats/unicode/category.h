@@ -45,10 +45,18 @@ struct LowerRange {
     int stride, delta;
 };
 
+// Code points that came after Unicode 14.
+struct NewerRange {
+    uint32_t first, last;
+    Category category;
+};
+
 extern const uint16_t kBlockOf[8704];
 extern const uint8_t kProps[][128];
 extern const LowerRange kLowerRanges[];
 extern const int kLowerRangeCount;
+extern const NewerRange kNewerRanges[];
+extern const int kNewerRangeCount;
 
 // Category in the low 5 bits; 32: digit, 64: word character, 128: opaque to normalisation.
 inline uint8_t props(char32_t c) {
