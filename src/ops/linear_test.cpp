@@ -159,9 +159,8 @@ TEST_P(LinearTypes, OneRowAtATimeAndAnyNumberOfThreadsGiveTheSameBits) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, LinearTypes, ::testing::ValuesIn(kTypes), [](const auto& info) {
-    return std::string(dtype_info(info.param).name);
-});
+INSTANTIATE_TEST_SUITE_P(All, LinearTypes, ::testing::ValuesIn(kTypes),
+                         [](const auto& type) { return std::string(dtype_info(type.param).name); });
 
 TEST(Linear, SeveralProductsShareOneInputAndAccumulate) {
     std::mt19937_64 rng(9);

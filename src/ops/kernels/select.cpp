@@ -5,7 +5,7 @@ namespace bifocal::ops {
 
 const KernelSet& kernel_set(Isa isa) {
     switch (isa) {
-#if defined(BIFOCAL_X86_KERNELS)
+#if defined(__x86_64__)
         case Isa::avx2:
             return kAvx2Kernels;
         case Isa::avx_vnni:

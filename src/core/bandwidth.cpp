@@ -1,0 +1,56 @@
+#include "core/bandwidth.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <vector>
+
+#include "core/buffer.h"
+
+namespace bifocal {
+namespace {
+
+constexpr int64_t kPieceBytes = 64 << 10;
+
+// Sums whole cache lines with enough independent chains to keep the memory busy.
+uint64_t read_piece(const std::byte* data, int64_t bytes) {
+    const auto* words = reinterpret_cast<const uint64_t*>(data);
+    const int64_t n = bytes / 8;
+    uint64_t sums[8] = {};
+    for (int64_t i = 0; i + 8 <= n; i += 8) {
+        for (int j = 0; j < 8; ++j) sums[j] += words[i + j];
+    }
+    uint64_t total = 0;
+    for (const uint64_t sum : sums) total += sum;
+    return total;
+}
+
+}  // namespace
+
+Bandwidth measure_read_bandwidth(size_t bytes, double seconds, ThreadPool& pool) {
+    using Clock = std::chrono::steady_clock;
+    Buffer buffer(std::max(bytes, static_cast<size_t>(kPieceBytes)));
+    std::fill(buffer.bytes().begin(), buffer.bytes().end(), std::byte{1});
+    const auto size = static_cast<int64_t>(buffer.size());
+    std::atomic<uint64_t> sink{0};
+    std::vector<double> rates;
+    const auto pass = [&] {
+        const auto start = Clock::now();
+        pool.parallel_for(size, kPieceBytes, [&](int64_t begin, int64_t end, int) {
+            sink.fetch_add(read_piece(buffer.data() + begin, end - begin),
+                           std::memory_order_relaxed);
+        });
+        const std::chrono::duration<double> time = Clock::now() - start;
+        return static_cast<double>(size) / time.count() / 1e9;
+    };
+    pass();
+    const auto end = Clock::now() + std::chrono::duration<double>(seconds);
+    do {
+        rates.push_back(pass());
+    } while (Clock::now() < end);
+    std::sort(rates.begin(), rates.end());
+    return {buffer.size(), rates[rates.size() / 2], rates.back()};
+}
+
+}  // namespace bifocal
