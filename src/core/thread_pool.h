@@ -1,6 +1,7 @@
 // ThreadPool: fork-join over small pieces of work, for loops of microseconds.
-// Workers claim pieces one at a time, so that a thread that loses its core delays one piece, not
-// the whole loop. Between loops they spin briefly, then sleep on a futex.
+// Threads claim pieces one at a time, first from a run of their own, then from the others', so that
+// a thread that loses its core delays one piece, not the whole loop. Between loops they spin
+// briefly, then sleep on a futex.
 #pragma once
 
 #include <cstdint>
