@@ -13,12 +13,16 @@ namespace {
 
 constexpr int64_t kPieceBytes = 64 << 10;
 
-// Sums whole cache lines with enough independent chains to keep the memory busy.
+constexpr int kPrefetchAhead = 8192;
+
+// Sums whole cache lines in independent chains, with the prefetching that our kernels use: without
+// it a core waits for memory and the figure says more about latency.
 uint64_t read_piece(const std::byte* data, int64_t bytes) {
     const auto* words = reinterpret_cast<const uint64_t*>(data);
     const int64_t n = bytes / 8;
     uint64_t sums[8] = {};
     for (int64_t i = 0; i + 8 <= n; i += 8) {
+        __builtin_prefetch(data + 8 * i + kPrefetchAhead);
         for (int j = 0; j < 8; ++j) sums[j] += words[i + j];
     }
     uint64_t total = 0;

@@ -11,13 +11,14 @@
 #include "core/dequant.h"
 #include "ops/kernels/kernels.h"
 #include "ops/packing.h"
+#include "ops/weight_memory.h"
 
 namespace bifocal::ops {
 
 struct Linear::Impl {
     std::string name;
     Tensor weight;  // as stored: rows for the embedding, and for the exact path of quantised types
-    Buffer panels;  // empty on the exact path of quantised types
+    WeightMemory panels;  // empty on the exact path of quantised types
     int64_t panel_size = 0;
     std::vector<float> bias;  // [out] or empty
     const KernelSet* kernels = nullptr;
@@ -25,7 +26,7 @@ struct Linear::Impl {
     std::optional<Packing> packing;  // int8 activations run on this; none: float path
     FloatTile float_tile = nullptr;
 
-    const std::byte* panel(int64_t i) const { return panels.data() + i * panel_size; }
+    const std::byte* panel(int64_t i) const { return panels.bytes.data() + i * panel_size; }
 };
 
 Linear::Linear() = default;
@@ -115,11 +116,11 @@ Result<Linear> Linear::make(std::string name, const Tensor& weight, const Tensor
     impl->panel_size = panel_bytes(weight.dtype, n_in);
     if (!quantised || precision == Precision::fast) {
         const int64_t n_panels = panel_count(n_out);
-        impl->panels = Buffer(static_cast<size_t>(n_panels * impl->panel_size));
+        impl->panels = allocate_weights(static_cast<size_t>(n_panels * impl->panel_size));
         for (int64_t i = 0; i < n_panels; ++i) {
             pack_panel(weight, i * kPanelRows,
-                       impl->panels.bytes().subspan(static_cast<size_t>(i * impl->panel_size),
-                                                    static_cast<size_t>(impl->panel_size)));
+                       impl->panels.bytes.subspan(static_cast<size_t>(i * impl->panel_size),
+                                                  static_cast<size_t>(impl->panel_size)));
         }
     }
     impl->weight = owned(weight);
@@ -143,15 +144,15 @@ const std::string& Linear::name() const {
 }
 
 int64_t Linear::weight_bytes() const {
-    if (impl_->panels.size() != 0) return static_cast<int64_t>(impl_->panels.size());
+    if (impl_->panels.bytes.size() != 0) return static_cast<int64_t>(impl_->panels.bytes.size());
     return static_cast<int64_t>(impl_->weight.bytes.size());
 }
 
 std::string Linear::kernel() const {
     const std::string_view type = dtype_info(dtype()).name;
-    std::string how = impl_->packing              ? "int8"
-                      : impl_->panels.size() != 0 ? "f32"
-                                                  : "f32, dequantised by tile";
+    std::string how = impl_->packing                    ? "int8"
+                      : impl_->panels.bytes.size() != 0 ? "f32"
+                                                        : "f32, dequantised by tile";
     const std::string why = impl_->isa == active_isa() ? isa_reason() : "asked for";
     return fmt::format("{} 16-row {} × {} ({})", isa_name(impl_->isa), type, how, why);
 }
@@ -244,7 +245,7 @@ void float_piece(const Linear::Impl& w, int64_t panel, int64_t begin, int64_t en
     for (int64_t k = 0; k < n_in; k += kFloatChunk) {
         const int64_t n_k = std::min(kFloatChunk, n_in - k);
         const void* weights = tile;
-        if (w.panels.size() != 0) {
+        if (w.panels.bytes.size() != 0) {
             weights = w.panel(panel) + dtype_bytes(w.weight.dtype, k * kPanelRows);
         } else {
             dequantise_tile(w.weight, panel * kPanelRows, k, n_k, tile);

@@ -296,6 +296,17 @@ struct Q6_K {
 
 // ---- panel times columns ----
 
+// With few columns a panel is used once and comes straight from memory, whose latency the hardware
+// prefetchers hide only in part (they stop at page ends). Measured on 2 cores of a Sapphire Rapids
+// class server, 94 MB in huge pages: 41 GB/s without, 47 at 2 KiB ahead, 49 at 4, 51 at 8.
+constexpr int kPrefetchAhead = 6144;
+template <int kBytes>
+inline void prefetch_ahead(const void* p) {
+    const char* ahead = static_cast<const char*>(p) + kPrefetchAhead;
+#pragma GCC unroll 16
+    for (int i = 0; i < kBytes; i += 64) __builtin_prefetch(ahead + i);
+}
+
 // 4 columns of codes times the activations at `q`, added to the lanes of `sum`.
 template <class P>
 inline Ints dot_step(Ints sum, Codes codes, const int8_t* q) {
@@ -318,6 +329,10 @@ inline void quant_columns(const uint8_t* panel, int64_t n_blocks, const Activati
     for (int c = 0; c < C; ++c) total[c] = splat(0.0f);
     for (int64_t done = 0; done < n_blocks; done += P::kBlocks, panel += P::kUnit) {
         for (int b = 0; b < P::kBlocks; ++b, x += C) {
+            if constexpr (C <= 2) {
+                constexpr int kStep = P::kUnit / P::kBlocks;
+                prefetch_ahead<kStep>(panel + b * kStep);
+            }
             Block w;
             P::block(panel, b, w);
 #pragma GCC unroll 12
@@ -375,6 +390,7 @@ inline void float_columns(const T* panel, int64_t n_k, const float* x, float* ou
         const float* xk = x + first;
         int64_t k = 0;
         for (; k + 2 <= n_k; k += 2, xk += 2 * C) {
+            if constexpr (C <= 2) prefetch_ahead<2 * 16 * sizeof(T)>(panel + 16 * k);
             const Floats w0 = load(panel + 16 * k);
             const Floats w1 = load(panel + 16 * k + 16);
 #pragma GCC unroll 12
