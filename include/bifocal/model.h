@@ -25,6 +25,9 @@ struct ModelOptions {
     // A safetensors file with "model.layers.N.self_attn.sinks" [heads] for layers whose mixer says
     // sink=learned; "": they come from the checkpoint.
     std::string sink_logits = {};
+    // How long a sequence will get, for checkpoints with two sets of RoPE frequencies (longrope):
+    // above the original context the long ones. 0: the trained length.
+    int64_t tokens = 0;
 };
 
 // One layer as `inspect` shows it.
@@ -58,7 +61,7 @@ struct ModelInfo {
 
 class Model {
   public:
-    // `path`: a .gguf file (any part of a split one) or a folder with config.json.
+    // `path`: a .gguf file (the first part of a split one) or a folder with config.json.
     static Result<Model> load(const std::string& path, const ModelOptions& options = {});
     Model(Model&&) noexcept;
     Model& operator=(Model&&) noexcept;

@@ -46,6 +46,8 @@ class Decoder {
     void init_states(const StatePlan& plan, std::byte* states) const;
     size_t workspace_bytes(int64_t batch, int64_t n_tokens, Step::Logits logits) const;
     int64_t rewind_limit(const StatePlan& plan, int64_t pos) const;
+    // Tokens that at least one layer can still read exactly at `pos`.
+    int64_t tokens_visible(const StatePlan& plan, int64_t pos) const;
 
     // logits: [B, vocab] for `last`, [B * T, vocab] for `all`, unused for `none`.
     // REQUIRES: every token < vocab_size; pos + T within plan.max_tokens.

@@ -13,14 +13,15 @@ namespace bifocal {
 
 struct LayerSpec {
     LayerContext context;
-    MixerSpec mixer;  // the checkpoint's own; --attention replaces it
+    MixerSpec mixer;   // the checkpoint's own; --attention replaces it
+    int64_t d_ff = 0;  // F
 };
 
 struct ModelSpec {
     std::string family;          // for display only
     int64_t vocab_size = 0;      // rows of the embedding
     int64_t d_model = 0;         // M
-    int64_t d_ff = 0;            // F
+    int64_t d_ff = 0;            // F, of the widest layer
     int64_t context_length = 0;  // trained length
     float norm_eps = 1e-5f;
     float norm_offset = 0;

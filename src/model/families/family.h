@@ -1,0 +1,66 @@
+// A family of public checkpoints as data: the names it goes by, the defaults its files leave out,
+// and which of the known patterns it follows. No maths, and nothing outside this folder asks for a
+// family by name.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bifocal/error.h"
+#include "model/model_spec.h"
+
+namespace bifocal {
+
+// Which layers a family's window applies to, when its files do not list layers.
+enum class WindowRule : uint8_t {
+    never,         // no window in any of its checkpoints
+    every_layer,   // all layers, when a window is set
+    upper_layers,  // when switched on: those from max_window_layers up
+    nope_layers,   // when switched on: those without position encoding
+    pattern,       // all but every n-th
+};
+
+// Where biases of q, k and v come from.
+enum class BiasRule : uint8_t { never, always, as_configured };
+
+struct Family {
+    std::string_view name;
+    std::vector<std::string_view> architectures;  // of config.json
+    std::vector<std::string_view> model_types;
+    std::string_view gguf_architecture;  // general.architecture
+    bool gguf_paired_qk = false;         // see unpaired_rows()
+
+    // What files may leave out; 0: they may not.
+    double norm_eps = 1e-6;
+    double rope_theta = 10000.0;
+    double rope_theta_window = 0;  // of windowed layers, when it differs
+    bool tied = false;
+    int64_t n_heads = 0, n_kv_heads = 0, head_dim = 0, vocab_size = 0, context_length = 0;
+    int64_t attention_scalar = 0;  // scale = scalar^-1/2; 0: the head size
+    // GGUF files of this depth mean the scale (M / heads)^-1/2 and have no key for it.
+    int64_t gguf_layers_scaled_by_width = 0;
+    int64_t window = 0;
+    std::string_view activation = "silu";
+
+    WindowRule window_rule = WindowRule::never;
+    int64_t window_pattern = 0;    // every n-th layer is full
+    int64_t no_rope_interval = 0;  // every n-th layer is without position encoding
+    BiasRule qkv_bias = BiasRule::never;
+    BiasRule out_bias = BiasRule::never;
+    bool qk_norm = false;
+    bool post_norms = false;        // norms on what mixer and feed-forward give
+    float norm_offset = 0;          // of config.json folders; GGUF converters add it to the weights
+    bool scaled_embedding = false;  // by sqrt(M)
+};
+
+std::span<const Family> families();
+// By `architectures` first, then `model_type`; an error that lists the known ones.
+Result<const Family*> family_of_hf(const std::vector<std::string>& architectures,
+                                   const std::string& model_type, const std::string& where);
+Result<const Family*> family_of_gguf(const std::string& architecture, const std::string& where);
+
+}  // namespace bifocal

@@ -1,0 +1,196 @@
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "core/dequant.h"
+#include "model/families/readers.h"
+
+namespace bifocal {
+namespace {
+
+// Reads "ARCHITECTURE.key".
+struct Keys {
+    const gguf::Metadata& metadata;
+    std::string architecture;
+
+    std::string full(std::string_view key) const { return fmt::format("{}.{}", architecture, key); }
+    bool has(std::string_view key) const { return metadata.has(full(key)); }
+    Result<int64_t> size(std::string_view key, int64_t otherwise) const {
+        if (otherwise > 0) return metadata.get_integer_or(full(key), 1, kMaxSize, otherwise);
+        return metadata.get_integer(full(key), 1, kMaxSize);
+    }
+    Result<double> number(std::string_view key, double otherwise) const {
+        BIFOCAL_TRY(const float value,
+                    metadata.get_f32_or(full(key), static_cast<float>(otherwise)));
+        if (!std::isfinite(value) || value < 0)
+            return metadata.error(full(key), "bad value", "a finite number",
+                                  fmt::format("{}", value));
+        return has(key) ? static_cast<double>(value) : otherwise;
+    }
+};
+
+// What would change the logits and is not implemented.
+Status refuse_unsupported(const Keys& keys) {
+    for (const char* key : {"attn_logit_softcapping", "final_logit_softcapping", "expert_count"}) {
+        if (!keys.has(key)) continue;
+        const gguf::Value* value = keys.metadata.find(keys.full(key));
+        const auto* real = std::get_if<double>(&value->held);
+        if ((real && *real == 0) || value->as_integer() == 0) continue;
+        return keys.metadata.error(keys.full(key), "not supported in this architecture");
+    }
+    return {};
+}
+
+Result<std::vector<double>> factors(const Checkpoint& checkpoint, const char* name) {
+    std::vector<double> values;
+    const auto found = checkpoint.tensors.find(name);
+    if (found == checkpoint.tensors.end()) return values;
+    const Tensor& tensor = found->second;
+    if (tensor.shape.size() != 1 || tensor.dtype != DType::f32)
+        return Error{.what = "bad frequency factors",
+                     .where = fmt::format("{}, tensor '{}'", checkpoint.where, name),
+                     .expected = "one dimension of f32"};
+    std::vector<float> stored(static_cast<size_t>(tensor.elems()));
+    std::memcpy(stored.data(), tensor.bytes.data(), tensor.bytes.size());
+    values.assign(stored.begin(), stored.end());
+    return values;
+}
+
+Result<ops::RopeSpec> rope(const Family& family, const Keys& keys, const Checkpoint& checkpoint,
+                           const Hyperparameters& n, int64_t tokens) {
+    ops::RopeSpec rope;
+    const int64_t head_dim = n.head_dim ? n.head_dim : n.d_model / n.n_heads[0];
+    BIFOCAL_TRY(rope.rotary_dim, keys.size("rope.dimension_count", head_dim));
+    if (family.gguf_paired_qk && rope.rotary_dim != head_dim)
+        return keys.metadata.error(keys.full("rope.dimension_count"), "bad value",
+                                   fmt::format("the head size, {}", head_dim),
+                                   fmt::format("{}", rope.rotary_dim));
+    BIFOCAL_TRY(rope.theta, keys.number("rope.freq_base", 10000.0));
+    BIFOCAL_TRY(const double scale_linear, keys.number("rope.scale_linear", 1.0));
+    BIFOCAL_TRY(rope.factor, keys.number("rope.scaling.factor", scale_linear));
+    BIFOCAL_TRY(const std::string scaling,
+                keys.metadata.get_string_or(keys.full("rope.scaling.type"),
+                                            rope.factor > 1 ? "linear" : "none"));
+    BIFOCAL_TRY(const int64_t original,
+                keys.size("rope.scaling.original_context_length", n.context_length));
+    rope.original_context = static_cast<double>(original);
+    BIFOCAL_TRY(const double attention_factor, keys.number("rope.scaling.attn_factor", 0));
+
+    BIFOCAL_TRY(rope.divisors, factors(checkpoint, "rope_freqs.weight"));
+    BIFOCAL_TRY(std::vector<double> long_factors, factors(checkpoint, "rope_factors_long.weight"));
+    BIFOCAL_TRY(std::vector<double> short_factors,
+                factors(checkpoint, "rope_factors_short.weight"));
+    if (scaling == "longrope" || !long_factors.empty()) {
+        rope.scaling = ops::RopeScaling::longrope;
+        rope.factor = static_cast<double>(n.context_length) / rope.original_context;
+        if (attention_factor > 0) rope.attention_factor = attention_factor;
+        rope.divisors = tokens > original ? std::move(long_factors) : std::move(short_factors);
+    } else if (scaling == "linear") {
+        rope.scaling = ops::RopeScaling::linear;
+    } else if (scaling == "yarn") {
+        rope.scaling = ops::RopeScaling::yarn;
+        BIFOCAL_TRY(rope.beta_fast, keys.number("rope.scaling.yarn_beta_fast", rope.beta_fast));
+        BIFOCAL_TRY(rope.beta_slow, keys.number("rope.scaling.yarn_beta_slow", rope.beta_slow));
+        // The file's factor multiplies the usual one.
+        if (attention_factor > 0 && rope.factor > 1)
+            rope.attention_factor = attention_factor * (0.1 * std::log(rope.factor) + 1.0);
+    } else if (scaling != "none") {
+        return keys.metadata.error(keys.full("rope.scaling.type"), "unsupported value",
+                                   "none, linear, yarn or longrope", scaling);
+    }
+    return rope;
+}
+
+// A list of layers, or every n-th, or the family's own pattern.
+Status read_windows(const Family& family, const Keys& keys, Hyperparameters& n) {
+    BIFOCAL_TRY(n.window, keys.metadata.get_integer_or(keys.full("attention.sliding_window"), 0,
+                                                       int64_t{1} << 40, 0));
+    const std::string key = keys.full("attention.sliding_window_pattern");
+    const gguf::Value* pattern = keys.metadata.find(key);
+    if (pattern && pattern->type == gguf::ValueType::array) {
+        BIFOCAL_TRY(n.is_windowed, keys.metadata.get_array<bool>(key));
+        if (static_cast<int64_t>(n.is_windowed.size()) != n.n_layers)
+            return keys.metadata.error(key, "wrong length", fmt::format("{}", n.n_layers),
+                                       fmt::format("{}", n.is_windowed.size()));
+        if (n.window == 0) n.is_windowed.assign(n.n_layers, false);
+        return {};
+    }
+    BIFOCAL_TRY(const int64_t every,
+                keys.metadata.get_integer_or(key, 0, kMaxLayers, family.window_pattern));
+    n.is_windowed = windowed_layers(family, n, every, 0);
+    return {};
+}
+
+}  // namespace
+
+Result<ModelSpec> spec_from_gguf(const Family& family, const gguf::Metadata& metadata,
+                                 const Checkpoint& checkpoint, int64_t tokens) {
+    const Keys keys{metadata, std::string(family.gguf_architecture)};
+    BIFOCAL_TRY_STATUS(refuse_unsupported(keys));
+    const auto has_tensor = [&](const char* name) { return checkpoint.tensors.contains(name); };
+
+    Hyperparameters n;
+    n.where = metadata.source();
+    BIFOCAL_TRY(n.n_layers, metadata.get_integer(keys.full("block_count"), 1, kMaxLayers));
+    BIFOCAL_TRY(n.d_model, keys.size("embedding_length", 0));
+    BIFOCAL_TRY(n.context_length,
+                metadata.get_integer(keys.full("context_length"), 1, int64_t{1} << 40));
+    BIFOCAL_TRY(n.d_ff,
+                metadata.get_per_layer(keys.full("feed_forward_length"), n.n_layers, 1, kMaxSize));
+    BIFOCAL_TRY(n.n_heads,
+                metadata.get_per_layer(keys.full("attention.head_count"), n.n_layers, 1, kMaxSize));
+    n.n_kv_heads = n.n_heads;
+    if (keys.has("attention.head_count_kv")) {
+        BIFOCAL_TRY(n.n_kv_heads, metadata.get_per_layer(keys.full("attention.head_count_kv"),
+                                                         n.n_layers, 1, kMaxSize));
+    }
+    if (keys.has("attention.key_length")) {
+        BIFOCAL_TRY(n.head_dim, keys.size("attention.key_length", 0));
+        BIFOCAL_TRY(const int64_t value_length, keys.size("attention.value_length", n.head_dim));
+        if (value_length != n.head_dim)
+            return metadata.error(keys.full("attention.value_length"), "unsupported value",
+                                  fmt::format("the key length, {}", n.head_dim),
+                                  fmt::format("{}", value_length));
+    }
+    BIFOCAL_TRY(n.norm_eps, keys.number("attention.layer_norm_rms_epsilon", family.norm_eps));
+    BIFOCAL_TRY(n.attention_scale, keys.number("attention.scale", 0));
+    if (n.attention_scale == 0 && n.n_layers == family.gguf_layers_scaled_by_width)
+        n.attention_scale =
+            std::sqrt(static_cast<double>(n.n_heads[0]) / static_cast<double>(n.d_model));
+    n.activation = family.activation;
+
+    // The rows of the embedding decide; what else names a size must agree.
+    const auto embedding = checkpoint.tensors.find("token_embd.weight");
+    if (embedding != checkpoint.tensors.end() && embedding->second.shape.size() == 2)
+        n.vocab_size = embedding->second.shape[0];
+    BIFOCAL_TRY(const int64_t vocab_size,
+                keys.size("vocab_size", std::max<int64_t>(n.vocab_size, 1)));
+    if (n.vocab_size == 0) n.vocab_size = vocab_size;
+    if (vocab_size != n.vocab_size)
+        return metadata.error(keys.full("vocab_size"), "wrong vocabulary size",
+                              fmt::format("{}, the rows of 'token_embd.weight'", n.vocab_size),
+                              fmt::format("{}", vocab_size));
+
+    n.tied = !has_tensor("output.weight");
+    n.qkv_bias = family.qkv_bias == BiasRule::always ||
+                 (family.qkv_bias == BiasRule::as_configured &&
+                  (has_tensor("blk.0.attn_q.bias") || has_tensor("blk.0.attn_qkv.bias")));
+    n.out_bias = family.out_bias == BiasRule::as_configured && has_tensor("blk.0.attn_output.bias");
+    n.mlp_bias = has_tensor("blk.0.ffn_down.bias");
+
+    n.has_rope = rope_layers(n.n_layers, family.no_rope_interval);
+    BIFOCAL_TRY_STATUS(read_windows(family, keys, n));
+    if (n.head_dim == 0 && n.d_model % n.n_heads[0] != 0)
+        return make_model_spec(family, n);  // says why
+    BIFOCAL_TRY(n.rope, rope(family, keys, checkpoint, n, tokens));
+    n.window_rope = n.rope;
+    if (family.rope_theta_window > 0) {
+        n.window_rope = {.rotary_dim = n.rope.rotary_dim};
+        BIFOCAL_TRY(n.window_rope.theta,
+                    keys.number("rope.freq_base_swa", family.rope_theta_window));
+    }
+    return make_model_spec(family, n);
+}
+
+}  // namespace bifocal

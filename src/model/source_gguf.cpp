@@ -1,0 +1,49 @@
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "formats/gguf/file.h"
+#include "formats/tokenizer/gguf_metadata.h"
+#include "model/families/readers.h"
+#include "model/source.h"
+
+namespace bifocal {
+
+Result<Source> open_gguf(const std::string& path, int64_t tokens) {
+    BIFOCAL_TRY(const gguf::File file, gguf::File::open(path));
+    const gguf::Metadata& metadata = file.metadata();
+    BIFOCAL_TRY(const std::string architecture, metadata.get_string("general.architecture"));
+    BIFOCAL_TRY(const Family* family, family_of_gguf(architecture, path));
+
+    Source source;
+    source.format = fmt::format("GGUF version {}", file.version());
+    if (file.parts().size() > 1) source.format += fmt::format(", {} parts", file.parts().size());
+    for (const std::string& part : file.parts()) {
+        std::error_code ignored;
+        source.file_bytes += static_cast<int64_t>(std::filesystem::file_size(part, ignored));
+    }
+    BIFOCAL_TRY(source.name, metadata.get_string_or("general.name", ""));
+    source.notes = file.warnings();
+
+    source.checkpoint.where = path;
+    source.checkpoint.is_gguf = true;
+    source.checkpoint.is_qk_paired = family->gguf_paired_qk;
+    for (const gguf::TensorInfo& info : file.tensors()) {
+        BIFOCAL_TRY(Tensor tensor, file.tensor(info.name));
+        source.checkpoint.tensors.emplace(info.name, std::move(tensor));
+    }
+    BIFOCAL_TRY(source.spec, spec_from_gguf(*family, metadata, source.checkpoint, tokens));
+
+    BIFOCAL_TRY(const std::string tokenizer_model,
+                metadata.get_string_or("tokenizer.ggml.model", "none"));
+    if (tokenizer_model != "none" || metadata.has("tokenizer.huggingface.json")) {
+        BIFOCAL_TRY(const tokenizer::GgufVocab vocab, tokenizer::read_vocab(metadata));
+        BIFOCAL_TRY(source.tokenizer, tokenizer::Tokenizer::from_gguf(vocab, path));
+    }
+    if (metadata.has("tokenizer.chat_template")) {
+        BIFOCAL_TRY(source.chat_template, metadata.get_string("tokenizer.chat_template"));
+    }
+    return source;
+}
+
+}  // namespace bifocal

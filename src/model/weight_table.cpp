@@ -1,0 +1,239 @@
+#include "model/weight_table.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cstring>
+
+#include "core/check.h"
+#include "core/dequant.h"
+
+namespace bifocal {
+namespace {
+
+using enum Dim;
+using When = WeightRow::When;
+
+const std::vector<Dim> kQkv{q_rows, kv_rows, kv_rows};
+const std::vector<Dim> kGateUp{d_ff, d_ff};
+
+// clang-format off
+const WeightRow kLayerRows[] = {
+    {"input_layernorm.weight", "attn_norm.weight", {d_model}},
+
+    {"self_attn.q_proj.weight", "attn_q.weight", {q_rows, d_model},
+     "self_attn.qkv_proj.weight", "attn_qkv.weight", kQkv, 0, When::always, true},
+    {"self_attn.k_proj.weight", "attn_k.weight", {kv_rows, d_model},
+     "self_attn.qkv_proj.weight", "attn_qkv.weight", kQkv, 1, When::always, true},
+    {"self_attn.v_proj.weight", "attn_v.weight", {kv_rows, d_model},
+     "self_attn.qkv_proj.weight", "attn_qkv.weight", kQkv, 2},
+    {"self_attn.q_proj.bias", "attn_q.bias", {q_rows},
+     "self_attn.qkv_proj.bias", "attn_qkv.bias", kQkv, 0, When::always, true},
+    {"self_attn.k_proj.bias", "attn_k.bias", {kv_rows},
+     "self_attn.qkv_proj.bias", "attn_qkv.bias", kQkv, 1, When::always, true},
+    {"self_attn.v_proj.bias", "attn_v.bias", {kv_rows},
+     "self_attn.qkv_proj.bias", "attn_qkv.bias", kQkv, 2},
+    {"self_attn.o_proj.weight", "attn_output.weight", {d_model, q_rows}},
+    {"self_attn.o_proj.bias", "attn_output.bias", {d_model}},
+    {"self_attn.q_norm.weight", "attn_q_norm.weight", {head_dim}},
+    {"self_attn.k_norm.weight", "attn_k_norm.weight", {head_dim}},
+    {"self_attn.sinks", "attn_sinks.weight", {heads}},
+
+    // One name, two meanings: before the feed-forward, or on the mixer's result.
+    {"post_attention_layernorm.weight", "ffn_norm.weight", {d_model}, {}, {}, {}, 0, When::no_post_norm},
+    {"post_attention_layernorm.weight", "post_attention_norm.weight", {d_model}, {}, {}, {}, 0, When::post_norm},
+    {"pre_feedforward_layernorm.weight", "ffn_norm.weight", {d_model}, {}, {}, {}, 0, When::post_norm},
+    {"post_feedforward_layernorm.weight", "post_ffw_norm.weight", {d_model}, {}, {}, {}, 0, When::post_norm},
+
+    {"mlp.gate_proj.weight", "ffn_gate.weight", {d_ff, d_model}, "mlp.gate_up_proj.weight", "ffn_up.weight", kGateUp, 0},
+    {"mlp.up_proj.weight", "ffn_up.weight", {d_ff, d_model}, "mlp.gate_up_proj.weight", "ffn_up.weight", kGateUp, 1},
+    {"mlp.down_proj.weight", "ffn_down.weight", {d_model, d_ff}},
+    {"mlp.gate_proj.bias", "ffn_gate.bias", {d_ff}},
+    {"mlp.up_proj.bias", "ffn_up.bias", {d_ff}},
+    {"mlp.down_proj.bias", "ffn_down.bias", {d_model}},
+};
+
+const WeightRow kModelRows[] = {
+    {"model.embed_tokens.weight", "token_embd.weight", {vocab, d_model}},
+    {"model.norm.weight", "output_norm.weight", {d_model}},
+    {"lm_head.weight", "output.weight", {vocab, d_model}},
+};
+// clang-format on
+
+std::string text(const std::vector<int64_t>& shape) {
+    return fmt::format("[{}]", fmt::join(shape, ", "));
+}
+
+// What stands for "model." in files of models that also see images.
+std::string model_prefix(const Checkpoint& checkpoint) {
+    for (const char* prefix : {"model.", "model.language_model.", "language_model.model."})
+        if (checkpoint.tensors.contains(std::string(prefix) + "embed_tokens.weight")) return prefix;
+    return "model.";
+}
+
+std::vector<int64_t> shape_of(const WeightRow& row, const ModelSpec& spec, const LayerSpec& layer) {
+    std::vector<int64_t> shape;
+    for (const Dim dim : row.shape)
+        if (dim != none) shape.push_back(dim_size(dim, spec, layer));
+    return shape;
+}
+
+}  // namespace
+
+std::span<const WeightRow> layer_weight_rows() {
+    return kLayerRows;
+}
+std::span<const WeightRow> model_weight_rows() {
+    return kModelRows;
+}
+
+const WeightRow* find_layer_row(std::string_view name, const LayerContext& context) {
+    for (const WeightRow& row : kLayerRows) {
+        const bool applies =
+            row.when == When::always || (row.when == When::post_norm) == context.post_norm;
+        if (row.name == name && applies) return &row;
+    }
+    return nullptr;
+}
+
+int64_t dim_size(Dim dim, const ModelSpec& spec, const LayerSpec& layer) {
+    const LayerContext& context = layer.context;
+    switch (dim) {
+        case none:
+            return 0;
+        case vocab:
+            return spec.vocab_size;
+        case d_model:
+            return spec.d_model;
+        case d_ff:
+            return layer.d_ff;
+        case q_rows:
+            return context.n_heads * context.head_dim;
+        case kv_rows:
+            return context.n_kv_heads * context.head_dim;
+        case head_dim:
+            return context.head_dim;
+        case heads:
+            return context.n_heads;
+    }
+    return 0;
+}
+
+WeightFinder::WeightFinder(const Checkpoint& checkpoint, const ModelSpec& spec)
+    : checkpoint_(checkpoint), spec_(spec), prefix_(model_prefix(checkpoint)) {}
+
+Result<Tensor> WeightFinder::model_weight(std::string_view name, bool required) {
+    for (const WeightRow& row : kModelRows) {
+        if (row.name != name) continue;
+        static const LayerSpec no_layer;
+        WeightRow stored = row;
+        std::string renamed(row.name);
+        if (prefix_ != "model." && renamed.starts_with("model."))
+            renamed = prefix_ + renamed.substr(6);
+        stored.name = renamed;
+        return find(stored, "", no_layer, shape_of(row, spec_, no_layer), required);
+    }
+    BIFOCAL_CHECK(false, "'{}' is not in the weight table", name);
+}
+
+Result<Tensor> WeightFinder::layer_weight(int64_t layer, const WeightSpec& weight) {
+    const LayerSpec& spec = spec_.layers[layer];
+    const WeightRow* row = find_layer_row(weight.name, spec.context);
+    WeightRow unlisted;
+    if (!row) {
+        unlisted.name = weight.name;
+        row = &unlisted;
+    }
+    const std::string prefix = checkpoint_.is_gguf ? fmt::format("blk.{}.", layer)
+                                                   : fmt::format("{}layers.{}.", prefix_, layer);
+    return find(*row, prefix, spec, weight.shape, weight.required);
+}
+
+Result<Tensor> WeightFinder::layer_weight(int64_t layer, std::string_view name, bool required) {
+    const LayerSpec& spec = spec_.layers[layer];
+    const WeightRow* row = find_layer_row(name, spec.context);
+    BIFOCAL_CHECK(row, "'{}' is not in the weight table", name);
+    return layer_weight(layer, {std::string(name), shape_of(*row, spec_, spec), required});
+}
+
+Result<Tensor> WeightFinder::find(const WeightRow& row, std::string_view layer_prefix,
+                                  const LayerSpec& layer, const std::vector<int64_t>& shape,
+                                  bool required) {
+    const bool gguf = checkpoint_.is_gguf;
+    const auto lookup = [&](std::string_view name) -> std::pair<std::string, const Tensor*> {
+        if (name.empty()) return {};
+        std::string full = std::string(layer_prefix) + std::string(name);
+        const auto found = checkpoint_.tensors.find(full);
+        return {full, found == checkpoint_.tensors.end() ? nullptr : &found->second};
+    };
+    const auto [name, stored] = lookup(gguf ? row.gguf : row.name);
+    const auto [fused_name, fused] = lookup(gguf ? row.fused_gguf : row.fused);
+
+    std::vector<int64_t> whole = shape;  // of the fused tensor
+    int64_t begin = 0;
+    if (fused) {
+        whole[0] = 0;
+        for (size_t i = 0; i < row.parts.size(); ++i) {
+            if (static_cast<int>(i) == row.part) begin = whole[0];
+            whole[0] += dim_size(row.parts[i], spec_, layer);
+        }
+    }
+    const auto wrong_shape = [&](const std::string& tensor, const std::vector<int64_t>& expected,
+                                 const std::vector<int64_t>& got) {
+        return Error{.what = "wrong shape",
+                     .where = fmt::format("{}, tensor '{}'", checkpoint_.where, tensor),
+                     .expected = text(expected),
+                     .got = text(got)};
+    };
+
+    Tensor tensor;
+    if (stored && stored->shape == shape) {
+        used_.insert(name);
+        tensor = *stored;
+    } else if (fused && fused->shape == whole) {
+        used_.insert(fused_name);
+        tensor = fused->rows(begin, begin + shape[0]);
+    } else if (stored) {
+        return wrong_shape(name, shape, stored->shape);
+    } else if (fused) {
+        return wrong_shape(fused_name, whole, fused->shape);
+    } else if (!required) {
+        return Tensor{};
+    } else {
+        const std::string wanted = name.empty() ? std::string(row.name) : name;
+        return Error{
+            .what = "missing tensor",
+            .where = fmt::format("{}, tensor '{}'", checkpoint_.where, wanted),
+            .expected = text(shape),
+            .hint = fused_name.empty() ? "" : fmt::format("'{}' would do as well", fused_name)};
+    }
+    if (!is_real(tensor.dtype))
+        return Error{.what = "unsupported type of a weight",
+                     .where = fmt::format("{}, tensor '{}'", checkpoint_.where, name),
+                     .expected = "floating-point or quantised",
+                     .got = std::string(dtype_info(tensor.dtype).name)};
+    if (row.turns && checkpoint_.is_qk_paired) return unpaired_rows(tensor, layer.context.head_dim);
+    return tensor;
+}
+
+std::vector<std::string> WeightFinder::unused() const {
+    std::vector<std::string> names;
+    for (const auto& [name, tensor] : checkpoint_.tensors)
+        if (!used_.contains(name)) names.push_back(name);
+    return names;
+}
+
+Tensor unpaired_rows(const Tensor& stored, int64_t head_dim) {
+    std::byte* data = nullptr;
+    Tensor ours = make_tensor(stored.dtype, stored.shape, &data);
+    const int64_t bytes = stored.row_bytes(), half = head_dim / 2;
+    for (int64_t head = 0; head < stored.shape[0]; head += head_dim)
+        for (int64_t h = 0; h < 2; ++h)
+            for (int64_t j = 0; j < half; ++j)
+                std::memcpy(data + (head + h * half + j) * bytes,
+                            stored.bytes.data() + (head + 2 * j + h) * bytes,
+                            static_cast<size_t>(bytes));
+    return ours;
+}
+
+}  // namespace bifocal
