@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/buffer.h"
+#include "core/huge_memory.h"
 
 namespace bifocal {
 namespace {
@@ -34,15 +34,15 @@ uint64_t read_piece(const std::byte* data, int64_t bytes) {
 
 Bandwidth measure_read_bandwidth(size_t bytes, double seconds, ThreadPool& pool) {
     using Clock = std::chrono::steady_clock;
-    Buffer buffer(std::max(bytes, static_cast<size_t>(kPieceBytes)));
-    std::fill(buffer.bytes().begin(), buffer.bytes().end(), std::byte{1});
-    const auto size = static_cast<int64_t>(buffer.size());
+    const HugeMemory memory = allocate_huge(std::max(bytes, static_cast<size_t>(kPieceBytes)));
+    std::fill(memory.bytes.begin(), memory.bytes.end(), std::byte{1});
+    const auto size = static_cast<int64_t>(memory.bytes.size());
     std::atomic<uint64_t> sink{0};
     std::vector<double> rates;
     const auto pass = [&] {
         const auto start = Clock::now();
         pool.parallel_for(size, kPieceBytes, [&](int64_t begin, int64_t end, int) {
-            sink.fetch_add(read_piece(buffer.data() + begin, end - begin),
+            sink.fetch_add(read_piece(memory.bytes.data() + begin, end - begin),
                            std::memory_order_relaxed);
         });
         const std::chrono::duration<double> time = Clock::now() - start;
@@ -54,7 +54,7 @@ Bandwidth measure_read_bandwidth(size_t bytes, double seconds, ThreadPool& pool)
         rates.push_back(pass());
     } while (Clock::now() < end);
     std::sort(rates.begin(), rates.end());
-    return {buffer.size(), rates[rates.size() / 2], rates.back()};
+    return {memory.bytes.size(), rates[rates.size() / 2], rates.back()};
 }
 
 }  // namespace bifocal

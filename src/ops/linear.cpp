@@ -9,16 +9,16 @@
 #include <cstring>
 
 #include "core/dequant.h"
+#include "core/huge_memory.h"
 #include "ops/kernels/kernels.h"
 #include "ops/packing.h"
-#include "ops/weight_memory.h"
 
 namespace bifocal::ops {
 
 struct Linear::Impl {
     std::string name;
     Tensor weight;  // as stored: rows for the embedding, and for the exact path of quantised types
-    WeightMemory panels;  // empty on the exact path of quantised types
+    HugeMemory panels;  // empty on the exact path of quantised types
     int64_t panel_size = 0;
     std::vector<float> bias;  // [out] or empty
     const KernelSet* kernels = nullptr;
@@ -116,7 +116,7 @@ Result<Linear> Linear::make(std::string name, const Tensor& weight, const Tensor
     impl->panel_size = panel_bytes(weight.dtype, n_in);
     if (!quantised || precision == Precision::fast) {
         const int64_t n_panels = panel_count(n_out);
-        impl->panels = allocate_weights(static_cast<size_t>(n_panels * impl->panel_size));
+        impl->panels = allocate_huge(static_cast<size_t>(n_panels * impl->panel_size));
         for (int64_t i = 0; i < n_panels; ++i) {
             pack_panel(weight, i * kPanelRows,
                        impl->panels.bytes.subspan(static_cast<size_t>(i * impl->panel_size),

@@ -1,4 +1,4 @@
-#include "ops/weight_memory.h"
+#include "core/huge_memory.h"
 
 #include <sys/mman.h>
 
@@ -9,7 +9,7 @@
 #include "core/buffer.h"
 #include "core/check.h"
 
-namespace bifocal::ops {
+namespace bifocal {
 namespace {
 
 constexpr size_t kHugePage = size_t{2} << 20;
@@ -21,7 +21,7 @@ class Chunk {
     explicit Chunk(size_t size) : mapped_bytes_(size + kHugePage), size_(size) {
         mapped_ = mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        BIFOCAL_CHECK(mapped_ != MAP_FAILED, "no memory for {} bytes of weights", size);
+        BIFOCAL_CHECK(mapped_ != MAP_FAILED, "no memory for {} bytes", size);
         const auto address = reinterpret_cast<uintptr_t>(mapped_);
         const uintptr_t aligned = (address + kHugePage - 1) / kHugePage * kHugePage;
         data_ = reinterpret_cast<std::byte*>(aligned);
@@ -48,9 +48,9 @@ class Chunk {
 
 }  // namespace
 
-WeightMemory allocate_weights(size_t bytes) {
+HugeMemory allocate_huge(size_t bytes) {
     static std::mutex mutex;
-    static std::weak_ptr<Chunk> current;  // lives as long as any of its weights
+    static std::weak_ptr<Chunk> current;  // lives as long as anything in it
     const std::lock_guard lock(mutex);
     std::shared_ptr<Chunk> chunk = current.lock();
     if (!chunk || !chunk->fits(align_up(bytes))) {
@@ -61,4 +61,4 @@ WeightMemory allocate_weights(size_t bytes) {
     return {chunk, chunk->take(bytes)};
 }
 
-}  // namespace bifocal::ops
+}  // namespace bifocal
