@@ -102,10 +102,10 @@ class HparamReader {
     }
 
     Status read_optional() {
-        if (metadata_.has(key("attention.sliding_window"))) {
-            BIFOCAL_TRY(h_.sliding_window,
-                        metadata_.get_integer(key("attention.sliding_window"), 1, kMaxExtent));
-        }
+        // 0 stands for no window: converted Phi-4 models say so.
+        BIFOCAL_TRY(const int64_t window,
+                    metadata_.get_integer_or(key("attention.sliding_window"), 0, kMaxExtent, 0));
+        if (window > 0) h_.sliding_window = window;
         if (metadata_.has(key("ssm.conv_kernel"))) {
             BIFOCAL_TRY(h_.conv_kernel, metadata_.get_integer(key("ssm.conv_kernel"), 1, 16));
         }
