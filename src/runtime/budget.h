@@ -1,0 +1,26 @@
+// From a number of bytes to a layout: the largest window whose states fit. The layouts themselves
+// are asked what they take.
+#pragma once
+
+#include <string>
+
+#include "bifocal/error.h"
+#include "mixers/spec.h"
+#include "mixers/state.h"
+#include "model/model_spec.h"
+
+namespace bifocal {
+
+// State bytes of one sequence with `mixer` in every layer; an error when a layer refuses it.
+Result<int64_t> layout_bytes(const ModelSpec& model, const MixerSpec& mixer,
+                             const StateOptions& options);
+
+// `mixer` with the largest option "window" that needs at most `budget` bytes per sequence, and at
+// most `max_window`. A budget that cannot hold the smallest window is an error that says what can.
+Result<MixerSpec> fit_window(const ModelSpec& model, MixerSpec mixer, const StateOptions& options,
+                             int64_t budget, int64_t max_window);
+
+// "72MiB", "1.5k", "4096": bytes; k, M, G are powers of 1000, Ki, Mi, Gi of 1024, B may follow.
+Result<int64_t> parse_bytes(const std::string& text);
+
+}  // namespace bifocal

@@ -1,0 +1,299 @@
+// The session: prompt in chunks, then token by token. Read Session::prefill and Session::decode
+// first, then Engine::Impl::forward, which hands everything to the decoder.
+#include "runtime/session.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "mixers/mixer.h"
+
+namespace bifocal {
+
+DType kv_dtype(KvType type) {
+    return type == KvType::f32 ? DType::f32 : DType::bf16;
+}
+
+int64_t full_attention_bytes(const ModelSpec& spec, KvType kv_type, int64_t n_tokens) {
+    if (n_tokens == 0) return 0;
+    int64_t bytes = 0;
+    for (const LayerSpec& layer : spec.layers) {
+        const auto mixer = make_mixer({"full_attention"}, layer.context);
+        BIFOCAL_CHECK(mixer.ok(), "{}", mixer.error().message());
+        bytes += static_cast<int64_t>((*mixer)->state_layout({n_tokens, kv_dtype(kv_type)}).bytes);
+    }
+    return bytes;
+}
+
+Engine::Impl::Impl(const Decoder& decoder_, uint64_t identity_, const EngineOptions& options_,
+                   StatePlan plan_, size_t workspace_bytes)
+    : decoder(decoder_),
+      identity(identity_),
+      options(options_),
+      plan(std::move(plan_)),
+      threads(options_.n_threads),
+      workspace(workspace_bytes),
+      pool(plan.bytes, options_.max_sessions),
+      batch_pos(static_cast<size_t>(options_.max_batch)),
+      batch_states(static_cast<size_t>(options_.max_batch)) {
+    const int64_t vocab = decoder.spec.vocab_size;
+    if (options.max_batch > 1) batch_logits.resize(static_cast<size_t>(options.max_batch * vocab));
+    if (options.scores) chunk_logits.resize(static_cast<size_t>(options.chunk * vocab));
+}
+
+void Engine::Impl::forward(std::span<Session::Impl* const> sessions, View<const int32_t, 2> tokens,
+                           Step::Logits wanted, View<float, 2> logits) {
+    const size_t n = sessions.size();
+    for (size_t b = 0; b < n; ++b) {
+        batch_pos[b] = sessions[b]->pos;
+        batch_states[b] = sessions[b]->state();
+    }
+    Exec exec{threads, workspace};
+    decoder.forward({tokens, {batch_pos.data(), n}, {batch_states.data(), n}, wanted}, plan, logits,
+                    exec);
+    for (Session::Impl* session : sessions) {
+        session->pos += tokens.shape[1];
+        session->has_logits = false;
+        pool.check_guard(session->slot);
+    }
+}
+
+Status Engine::Impl::check_room(const Session::Impl& session,
+                                std::span<const int32_t> tokens) const {
+    const auto n = static_cast<int64_t>(tokens.size());
+    const int64_t needed = session.pos + n;
+    if (plan.max_tokens >= 0 && needed > plan.max_tokens)
+        return Error{
+            .what = session.pos == 0
+                        ? fmt::format("a prompt of {} tokens does not fit", n)
+                        : fmt::format("{} more tokens after {} do not fit", n, session.pos),
+            .expected = fmt::format("at most {} tokens, what full attention was given room for",
+                                    plan.max_tokens),
+            .hint = fmt::format("try -c {}, or --attention sliding_window:window=508,sink_tokens=4",
+                                needed)};
+    for (const int32_t token : tokens)
+        if (token < 0 || token >= decoder.spec.vocab_size)
+            return Error{.what = "token id outside the vocabulary",
+                         .expected = fmt::format("0 to {}", decoder.spec.vocab_size - 1),
+                         .got = fmt::format("{}", token)};
+    return {};
+}
+
+Engine::Engine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Engine::Engine(Engine&&) noexcept = default;
+Engine& Engine::operator=(Engine&&) noexcept = default;
+Engine::~Engine() = default;
+
+Result<Engine> Engine::make(const Model& model, const EngineOptions& options) {
+    EngineOptions filled = options;
+    if (filled.capacity == 0) filled.capacity = model.context_length();
+    return make(model.decoder(), model.identity(), filled);
+}
+
+static Status check_options(const EngineOptions& options) {
+    struct Bound {
+        const char* name;
+        int64_t value, least;
+    };
+    for (const Bound& bound :
+         {Bound{"capacity", options.capacity, 1}, Bound{"max_sessions", options.max_sessions, 1},
+          Bound{"max_batch", options.max_batch, 1}, Bound{"chunk", options.chunk, 1},
+          Bound{"n_threads", options.n_threads, 0},
+          Bound{"max_bytes_per_sequence", options.max_bytes_per_sequence, 0}})
+        if (bound.value < bound.least)
+            return Error{.what = fmt::format("{} is too small", bound.name),
+                         .expected = fmt::format("at least {}", bound.least),
+                         .got = fmt::format("{}", bound.value),
+                         .kind = ErrorKind::usage};
+    return {};
+}
+
+Result<Engine> Engine::make(const Decoder& decoder, uint64_t identity,
+                            const EngineOptions& options) {
+    EngineOptions filled = options;
+    if (filled.capacity == 0) filled.capacity = decoder.spec.context_length;
+    BIFOCAL_TRY_STATUS(check_options(filled));
+    StatePlan plan = decoder.plan_states({filled.capacity, kv_dtype(filled.kv_type)});
+    const auto bytes = static_cast<int64_t>(plan.bytes);
+    if (filled.max_bytes_per_sequence > 0 && bytes > filled.max_bytes_per_sequence)
+        return Error{
+            .what = "the layout does not fit the budget",
+            .expected = fmt::format("at most {} bytes per sequence", filled.max_bytes_per_sequence),
+            .got = fmt::format("{}", bytes),
+            .hint = "give --mem-per-seq without a window to get the largest one that fits"};
+    size_t workspace = std::max(decoder.workspace_bytes(1, filled.chunk, Step::Logits::last),
+                                decoder.workspace_bytes(filled.max_batch, 1, Step::Logits::last));
+    if (filled.max_batch > 1)
+        workspace = std::max(
+            workspace, decoder.workspace_bytes(filled.max_batch, filled.chunk, Step::Logits::last));
+    if (filled.scores)
+        workspace =
+            std::max(workspace, decoder.workspace_bytes(1, filled.chunk, Step::Logits::all));
+    return Engine(std::make_unique<Impl>(decoder, identity, filled, std::move(plan), workspace));
+}
+
+Result<Session> Engine::new_session() {
+    BIFOCAL_TRY(const int64_t slot, impl_->pool.acquire());
+    Session session(std::make_unique<Session::Impl>(*impl_, slot));
+    session.reset();
+    return session;
+}
+
+Status Engine::step(std::span<Session* const> sessions, std::span<const int32_t> tokens) {
+    const auto B = static_cast<int64_t>(sessions.size());
+    BIFOCAL_CHECK(B > 0 && B <= impl_->options.max_batch, "a step of {} sequences, at most {}", B,
+                  impl_->options.max_batch);
+    const auto T = static_cast<int64_t>(tokens.size()) / B;
+    BIFOCAL_CHECK(T > 0 && T <= impl_->options.chunk && T * B == std::ssize(tokens),
+                  "{} tokens for {} sequences, chunks of at most {}", tokens.size(), B,
+                  impl_->options.chunk);
+    for (int64_t b = 0; b < B; ++b)
+        BIFOCAL_TRY_STATUS(impl_->check_room(*sessions[b]->impl_, tokens.subspan(b * T, T)));
+    std::vector<Session::Impl*> impls;
+    for (Session* session : sessions) impls.push_back(session->impl_.get());
+    const int64_t vocab = vocab_size();
+    if (B == 1) return sessions[0]->prefill(tokens);
+    impl_->forward(impls, {tokens.data(), {B, T}}, Step::Logits::last,
+                   {impl_->batch_logits.data(), {B, vocab}});
+    for (int64_t b = 0; b < B; ++b) {
+        const auto row = impl_->batch_logits.begin() + b * vocab;
+        std::copy(row, row + vocab, impls[b]->logits.begin());
+        impls[b]->has_logits = true;
+    }
+    return {};
+}
+
+const EngineOptions& Engine::options() const {
+    return impl_->options;
+}
+int64_t Engine::vocab_size() const {
+    return impl_->decoder.spec.vocab_size;
+}
+int64_t Engine::state_bytes() const {
+    return static_cast<int64_t>(impl_->plan.bytes);
+}
+
+Session::Impl::Impl(Engine::Impl& engine_, int64_t slot_)
+    : engine(engine_), slot(slot_), logits(static_cast<size_t>(engine_.decoder.spec.vocab_size)) {}
+
+Session::Impl::~Impl() {
+    engine.pool.release(slot);
+}
+
+Session::Session(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Session::Session(Session&&) noexcept = default;
+Session& Session::operator=(Session&&) noexcept = default;
+Session::~Session() = default;
+
+Status Session::prefill(std::span<const int32_t> tokens, const StepCallback& progress) {
+    Engine::Impl& engine = impl_->engine;
+    BIFOCAL_TRY_STATUS(engine.check_room(*impl_, tokens));
+    const int64_t n = std::ssize(tokens), vocab = engine.decoder.spec.vocab_size;
+    Session::Impl* const self = impl_.get();
+    for (int64_t begin = 0; begin < n; begin += engine.options.chunk) {
+        const int64_t T = std::min(engine.options.chunk, n - begin);
+        const bool is_last = begin + T == n;
+        engine.forward({&self, 1}, {tokens.data() + begin, {1, T}},
+                       is_last ? Step::Logits::last : Step::Logits::none,
+                       {impl_->logits.data(), {1, vocab}});
+        impl_->has_logits = is_last;
+        if (progress && !progress(begin + T) && !is_last)
+            return Error{.what = fmt::format("stopped after {} of {} tokens", begin + T, n)};
+    }
+    return {};
+}
+
+Status Session::decode(int32_t token) {
+    Engine::Impl& engine = impl_->engine;
+    BIFOCAL_TRY_STATUS(engine.check_room(*impl_, {&token, 1}));
+    Session::Impl* const self = impl_.get();
+    engine.forward({&self, 1}, {&token, {1, 1}}, Step::Logits::last,
+                   {impl_->logits.data(), {1, engine.decoder.spec.vocab_size}});
+    impl_->has_logits = true;
+    return {};
+}
+
+Status Session::score(std::span<const int32_t> tokens, const ScoreCallback& scores) {
+    Engine::Impl& engine = impl_->engine;
+    BIFOCAL_CHECK(engine.options.scores, "the engine was made without options.scores");
+    BIFOCAL_TRY_STATUS(engine.check_room(*impl_, tokens));
+    const int64_t n = std::ssize(tokens), vocab = engine.decoder.spec.vocab_size;
+    Session::Impl* const self = impl_.get();
+    for (int64_t begin = 0; begin < n; begin += engine.options.chunk) {
+        const int64_t T = std::min(engine.options.chunk, n - begin);
+        engine.forward({&self, 1}, {tokens.data() + begin, {1, T}}, Step::Logits::all,
+                       {engine.chunk_logits.data(), {T, vocab}});
+        const auto last = engine.chunk_logits.begin() + (T - 1) * vocab;
+        std::copy(last, last + vocab, impl_->logits.begin());
+        impl_->has_logits = true;
+        if (!scores(begin, {engine.chunk_logits.data(), static_cast<size_t>(T * vocab)}) &&
+            begin + T < n)
+            return Error{.what = fmt::format("stopped after {} of {} tokens", begin + T, n)};
+    }
+    return {};
+}
+
+std::span<float> Session::logits() {
+    return {impl_->logits.data(), impl_->has_logits ? impl_->logits.size() : 0};
+}
+std::span<const float> Session::logits() const {
+    return {impl_->logits.data(), impl_->has_logits ? impl_->logits.size() : 0};
+}
+int64_t Session::position() const {
+    return impl_->pos;
+}
+
+int64_t Session::rewind_limit() const {
+    return impl_->engine.decoder.rewind_limit(impl_->engine.plan, impl_->pos);
+}
+
+Status Session::rewind(int64_t n) {
+    BIFOCAL_CHECK(n >= 0, "rewind by {}", n);
+    const int64_t limit = rewind_limit();
+    if (n > limit)
+        return Error{.what = fmt::format("cannot take back {} of {} tokens", n, impl_->pos),
+                     .expected = fmt::format("at most {} with this layout", limit),
+                     .hint = "fork or save the session before going on"};
+    if (n == 0) return {};
+    impl_->pos -= n;
+    impl_->has_logits = false;
+    return {};
+}
+
+Result<Session> Session::fork() const {
+    StatePool& pool = impl_->engine.pool;
+    BIFOCAL_TRY(const int64_t slot, pool.acquire());
+    auto copy = std::make_unique<Impl>(impl_->engine, slot);
+    std::memcpy(copy->state(), impl_->state(), pool.slot_bytes());
+    copy->pos = impl_->pos;
+    copy->logits = impl_->logits;
+    copy->has_logits = impl_->has_logits;
+    return Session(std::move(copy));
+}
+
+void Session::reset() {
+    // Zeroed first, so that equal histories have equal bytes, padding included.
+    std::memset(impl_->state(), 0, impl_->engine.pool.slot_bytes());
+    impl_->engine.decoder.init_states(impl_->engine.plan, impl_->state());
+    impl_->pos = 0;
+    impl_->has_logits = false;
+}
+
+MemoryReport Session::memory() const {
+    const Engine::Impl& engine = impl_->engine;
+    MemoryReport report;
+    report.position = impl_->pos;
+    report.state_bytes = static_cast<int64_t>(engine.plan.bytes);
+    report.allocated_bytes = static_cast<int64_t>(engine.pool.allocated_bytes(impl_->slot));
+    report.full_attention_bytes =
+        full_attention_bytes(engine.decoder.spec, engine.options.kv_type, impl_->pos);
+    report.tokens_visible = engine.decoder.tokens_visible(engine.plan, impl_->pos);
+    report.tokens_left = impl_->pos - report.tokens_visible;
+    report.capacity = engine.plan.max_tokens;
+    report.logits_bytes = static_cast<int64_t>(impl_->logits.size() * sizeof(float));
+    report.workspace_bytes = static_cast<int64_t>(engine.workspace.size());
+    return report;
+}
+
+}  // namespace bifocal
