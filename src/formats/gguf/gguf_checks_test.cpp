@@ -65,9 +65,12 @@ class Raw {
 constexpr uint32_t kU8 = 0, kU32 = 4, kF32 = 6, kBool = 7, kString = 8, kArray = 9, kU64 = 10;
 constexpr uint32_t kTypeF32 = 0, kTypeQ4_0 = 2;
 
+template <class T>
+std::string message_of(const Result<T>& result) {
+    return result.ok() ? "opened without an error" : result.error().message();
+}
 std::string error_of(const Bytes& bytes) {
-    const auto file = File::open_bytes(bytes, "test.gguf");
-    return file.ok() ? "opened without an error" : file.error().message();
+    return message_of(File::open_bytes(bytes, "test.gguf"));
 }
 std::string error_of(const Raw& raw) {
     return error_of(raw.bytes());
@@ -354,27 +357,26 @@ TEST_F(GgufChecks, G19_getters_never_cast_kinds) {
     EXPECT_EQ(m.get_bool("bool").value(), true);
     EXPECT_EQ(m.get_string("string").value(), "7");
     for (const char* key : {"f32", "bool", "string", "ints", "strings"}) {
-        EXPECT_THAT(m.get_u32(key).error().message(), HasSubstr("wrong type")) << key;
-        EXPECT_THAT(m.get_i64(key).error().message(), HasSubstr("wrong type")) << key;
+        EXPECT_THAT(message_of(m.get_u32(key)), HasSubstr("wrong type")) << key;
+        EXPECT_THAT(message_of(m.get_i64(key)), HasSubstr("wrong type")) << key;
     }
     for (const char* key : {"u32", "bool", "string", "floats"}) {
-        EXPECT_THAT(m.get_f32(key).error().message(), HasSubstr("wrong type")) << key;
+        EXPECT_THAT(message_of(m.get_f32(key)), HasSubstr("wrong type")) << key;
     }
     for (const char* key : {"u32", "string"}) {
         EXPECT_FALSE(m.get_bool(key).ok());
         EXPECT_FALSE(m.get_array<int32_t>(key).ok());
     }
     EXPECT_FALSE(m.get_string("u32").ok());
-    EXPECT_THAT(m.get_u32("minus").error().message(), HasSubstr("got -1"));
-    EXPECT_THAT(m.get_i64("huge").error().message(), HasSubstr("got 18446744073709551615"));
-    EXPECT_THAT(m.get_integer("u32", 8, 9).error().message(), HasSubstr("in [8, 9], got 7"));
-    EXPECT_THAT(m.get_u32("none").error().message(),
+    EXPECT_THAT(message_of(m.get_u32("minus")), HasSubstr("got -1"));
+    EXPECT_THAT(message_of(m.get_i64("huge")), HasSubstr("got 18446744073709551615"));
+    EXPECT_THAT(message_of(m.get_integer("u32", 8, 9)), HasSubstr("in [8, 9], got 7"));
+    EXPECT_THAT(message_of(m.get_u32("none")),
                 HasSubstr("key 'none': the metadata key is missing"));
 
     EXPECT_EQ(m.get_array<int32_t>("ints").value(), (std::vector<int32_t>{1, -2, 3}));
     EXPECT_EQ(m.get_array<int64_t>("ints").value(), (std::vector<int64_t>{1, -2, 3}));
-    EXPECT_THAT(m.get_array<uint32_t>("ints").error().message(),
-                HasSubstr("element 1 out of range"));
+    EXPECT_THAT(message_of(m.get_array<uint32_t>("ints")), HasSubstr("element 1 out of range"));
     EXPECT_FALSE(m.get_array<float>("ints").ok());
     EXPECT_FALSE(m.get_array<int32_t>("floats").ok());
     EXPECT_FALSE(m.get_array<std::string>("floats").ok());
@@ -505,8 +507,7 @@ TEST_F(GgufChecks, G21_token_arrays_have_their_types) {
     const auto file = File::open_bytes(raw.bytes(), "tokens.gguf");
     ASSERT_TRUE(file.ok());
     const auto tokens = file->metadata().get_array<std::string>("tokenizer.ggml.tokens");
-    EXPECT_THAT(tokens.error().message(),
-                HasSubstr("expected array of string, got array of 2 f32"));
+    EXPECT_THAT(message_of(tokens), HasSubstr("expected array of string, got array of 2 f32"));
 }
 
 TEST_F(GgufChecks, G22_tensors_are_there_with_their_shape) {
@@ -516,18 +517,18 @@ TEST_F(GgufChecks, G22_tensors_are_there_with_their_shape) {
     const auto file = File::open_bytes(bytes, "shape.gguf");
     ASSERT_TRUE(file.ok());
     EXPECT_TRUE(tensor_of_shape(*file, "w", {2, 3}).ok());
-    EXPECT_THAT(tensor_of_shape(*file, "w", {3, 2}).error().message(),
+    EXPECT_THAT(message_of(tensor_of_shape(*file, "w", {3, 2})),
                 HasSubstr("expected [3, 2], got [2, 3]"));
-    EXPECT_THAT(tensor_of_shape(*file, "w", {6}).error().message(), HasSubstr("unexpected shape"));
-    EXPECT_THAT(tensor_of_shape(*file, "v", {2, 3}).error().message(),
+    EXPECT_THAT(message_of(tensor_of_shape(*file, "w", {6})), HasSubstr("unexpected shape"));
+    EXPECT_THAT(message_of(tensor_of_shape(*file, "v", {2, 3})),
                 HasSubstr("tensor 'v': the tensor is missing"));
 }
 
 TEST_F(GgufChecks, G23_files_are_mapped_read_only_and_stay_alive) {
-    EXPECT_THAT(File::open(path("none.gguf")).error().message(), HasSubstr("cannot open"));
-    EXPECT_THAT(File::open(folder_.string()).error().message(), HasSubstr("got a folder"));
+    EXPECT_THAT(message_of(File::open(path("none.gguf"))), HasSubstr("cannot open"));
+    EXPECT_THAT(message_of(File::open(folder_.string())), HasSubstr("got a folder"));
     std::ofstream(path("empty.gguf")).close();
-    EXPECT_THAT(File::open(path("empty.gguf")).error().message(), HasSubstr("an empty file"));
+    EXPECT_THAT(message_of(File::open(path("empty.gguf"))), HasSubstr("an empty file"));
 
     const std::vector<float> values{1, 2, 3, 4, 5, 6};
     Writer writer;
@@ -561,7 +562,7 @@ TEST_F(GgufChecks, G24_split_files) {
     };
     write("m-00001-of-00003.gguf", part(0, 3, "a", 3));
     write("m-00002-of-00003.gguf", part(1, 3, "b"));
-    EXPECT_THAT(File::open(path("m-00001-of-00003.gguf")).error().message(),
+    EXPECT_THAT(message_of(File::open(path("m-00001-of-00003.gguf"))),
                 HasSubstr("m-00003-of-00003.gguf: cannot open"));
     write("m-00003-of-00003.gguf", part(2, 3, "c"));
     const auto file = File::open(path("m-00001-of-00003.gguf"));
@@ -575,8 +576,7 @@ TEST_F(GgufChecks, G24_split_files) {
                                   const std::string& message) {
         std::filesystem::copy_file(path(name), path("keep"));
         write(name, writer);
-        EXPECT_THAT(File::open(path("m-00001-of-00003.gguf")).error().message(),
-                    HasSubstr(message));
+        EXPECT_THAT(message_of(File::open(path("m-00001-of-00003.gguf"))), HasSubstr(message));
         std::filesystem::rename(path("keep"), path(name));
     };
     expect_error("m-00002-of-00003.gguf", part(1, 3, "a"), "occurs in two parts");
@@ -585,7 +585,7 @@ TEST_F(GgufChecks, G24_split_files) {
     expect_error("m-00001-of-00003.gguf", part(0, 3, "a", 4), "missing or too many");
     expect_error("m-00001-of-00003.gguf", part(3, 3, "a"), "impossible number of this part");
     expect_error("m-00001-of-00003.gguf", part(0, 4, "a"), "does not fit its split.count");
-    EXPECT_THAT(File::open(path("m-00002-of-00003.gguf")).error().message(),
+    EXPECT_THAT(message_of(File::open(path("m-00002-of-00003.gguf"))),
                 HasSubstr("not the first part"));
     EXPECT_THAT(error_of(part(0, 3, "a").bytes()), HasSubstr("cannot be read alone"));
     EXPECT_EQ(split_part_path("/x/m-00001-of-00003.gguf", 1, 3), "/x/m-00002-of-00003.gguf");
