@@ -1,5 +1,5 @@
 // Token by token. A character is given out when it is whole, and nothing is ever taken back.
-#include <algorithm>
+#include <utility>
 
 #include "formats/tokenizer/decode_steps.h"
 #include "formats/unicode/utf8.h"
@@ -69,7 +69,7 @@ Result<std::string> Decoder::stream_from(size_t at, StreamState& state, std::str
         } else if (const auto* s = std::get_if<StripDecoder>(&step)) {
             if (!fused) {
                 text = strip(*s, text);
-            } else if (!state.any_text) {
+            } else if (!std::exchange(state.any_text, true)) {
                 text = strip({s->content, s->start, 0}, text);
             }
         } else if (const auto* r = std::get_if<ReplaceDecoder>(&step)) {
