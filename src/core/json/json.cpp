@@ -1,4 +1,4 @@
-#include "formats/json/json.h"
+#include "core/json/json.h"
 
 #include <fmt/format.h>
 

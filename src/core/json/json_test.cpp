@@ -1,4 +1,4 @@
-#include "formats/json/json.h"
+#include "core/json/json.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
