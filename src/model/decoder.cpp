@@ -14,7 +14,7 @@ StatePlan Decoder::plan_states(const StateOptions& options) const {
         plan.layers.push_back(layer.mixer->state_layout(options));
         plan.offsets.push_back(plan.bytes);
         plan.bytes += align_up(plan.layers.back().bytes);
-        const int64_t max = layer.mixer->max_tokens(plan.layers.back());
+        const int64_t max = plan.layers.back().capacity;
         if (max >= 0) plan.max_tokens = plan.max_tokens < 0 ? max : std::min(max, plan.max_tokens);
     }
     return plan;
@@ -39,15 +39,17 @@ int64_t Decoder::tokens_visible(const StatePlan& plan, int64_t pos) const {
     return visible;
 }
 
-size_t Decoder::workspace_bytes(int64_t batch, int64_t n_tokens, Step::Logits logits) const {
+size_t Decoder::workspace_bytes(const StatePlan& plan, int64_t batch, int64_t n_tokens,
+                                Step::Logits logits, int n_threads) const {
     const int64_t rows = batch * n_tokens;
     const auto floats = [&](int64_t n) {
         return align_up(static_cast<size_t>(n * spec.d_model) * sizeof(float));
     };
     size_t inside = 0;
-    for (const DecoderLayer& layer : layers)
-        inside = std::max({inside, layer.mixer->workspace_bytes(batch, n_tokens),
-                           layer.ffn.workspace_bytes(rows)});
+    for (size_t i = 0; i < layers.size(); ++i)
+        inside = std::max(
+            {inside, layers[i].mixer->workspace_bytes(plan.layers[i], batch, n_tokens, n_threads),
+             layers[i].ffn.workspace_bytes(rows)});
     if (logits != Step::Logits::none) {
         const int64_t out = logits == Step::Logits::last ? batch : rows;
         inside = std::max(inside, floats(out) + ops::linear_workspace_bytes(out, spec.d_model));

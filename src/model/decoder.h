@@ -44,7 +44,10 @@ class Decoder {
 
     StatePlan plan_states(const StateOptions& options) const;
     void init_states(const StatePlan& plan, std::byte* states) const;
-    size_t workspace_bytes(int64_t batch, int64_t n_tokens, Step::Logits logits) const;
+    // Scratch that forward() takes, at most, for up to `batch` sequences of up to n_tokens new
+    // tokens.
+    size_t workspace_bytes(const StatePlan& plan, int64_t batch, int64_t n_tokens,
+                           Step::Logits logits, int n_threads) const;
     int64_t rewind_limit(const StatePlan& plan, int64_t pos) const;
     // Tokens that at least one layer can still read exactly at `pos`.
     int64_t tokens_visible(const StatePlan& plan, int64_t pos) const;

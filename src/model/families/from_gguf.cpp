@@ -85,7 +85,9 @@ Result<ops::RopeSpec> rope(const Family& family, const Keys& keys, const Checkpo
         rope.scaling = ops::RopeScaling::longrope;
         rope.factor = static_cast<double>(n.context_length) / rope.original_context;
         if (attention_factor > 0) rope.attention_factor = attention_factor;
-        rope.divisors = tokens > original ? std::move(long_factors) : std::move(short_factors);
+        rope.divisors = (tokens > 0 ? tokens : n.context_length) > original
+                            ? std::move(long_factors)
+                            : std::move(short_factors);
     } else if (scaling == "linear") {
         rope.scaling = ops::RopeScaling::linear;
     } else if (scaling == "yarn") {

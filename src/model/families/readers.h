@@ -1,9 +1,9 @@
 // From a checkpoint's own description to a ModelSpec. `tokens`: how long a sequence will get, which
-// chooses between the two sets of frequencies of longrope.
+// chooses between the two sets of frequencies of longrope; 0: the trained length.
 #pragma once
 
-#include "formats/config/hf_config.h"
 #include "formats/gguf/metadata.h"
+#include "core/json/json.h"
 #include "model/families/hyperparameters.h"
 
 namespace bifocal {
@@ -11,5 +11,8 @@ namespace bifocal {
 // Sizes that only the tensors know (the vocabulary, whether there are biases) come from there.
 Result<ModelSpec> spec_from_gguf(const Family& family, const gguf::Metadata& metadata,
                                  const Checkpoint& checkpoint, int64_t tokens);
+
+// `config`: config.json, or its text_config in a model that also sees images.
+Result<ModelSpec> spec_from_hf(const Family& family, const json::Fields& config, int64_t tokens);
 
 }  // namespace bifocal

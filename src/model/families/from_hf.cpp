@@ -1,0 +1,266 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "model/families/readers.h"
+
+namespace bifocal {
+namespace {
+
+using json::Fields;
+
+// Copies a field into `value` when it is there.
+template <class T, class U>
+Status read(Result<std::optional<T>> field, U& value) {
+    if (!field.ok()) return std::move(field).error();
+    if (*field) value = static_cast<U>(std::move(**field));
+    return {};
+}
+
+// Two keys may say the same thing; they must not say different things.
+Status read_both(const Fields& config, const char* old_key, const Fields& rope, const char* key,
+                 double& value) {
+    BIFOCAL_TRY(const std::optional<double> older, config.number(old_key));
+    BIFOCAL_TRY(const std::optional<double> newer, rope.number(key));
+    if (older && newer && *older != *newer && &config != &rope)
+        return rope.error(key, "given twice with different values", fmt::format("{}", *older),
+                          fmt::format("{}", *newer));
+    if (older) value = *older;
+    if (newer) value = *newer;
+    return {};
+}
+
+struct RopeSource {
+    const Fields& config;
+    int64_t head_dim;
+    int64_t context_length;
+    int64_t tokens;
+    double default_theta;
+    const char* theta_key;  // at the top of older files
+};
+
+// `rope`: rope_parameters, one of its layer types, or the rope_scaling of older files.
+Result<ops::RopeSpec> read_rope(const RopeSource& source, const Fields& rope) {
+    ops::RopeSpec spec;
+    spec.theta = source.default_theta;
+    BIFOCAL_TRY_STATUS(read_both(source.config, source.theta_key, rope, "rope_theta", spec.theta));
+    double partial = 1;
+    BIFOCAL_TRY_STATUS(
+        read_both(source.config, "partial_rotary_factor", rope, "partial_rotary_factor", partial));
+    if (!(partial > 0 && partial <= 1))
+        return rope.error("partial_rotary_factor", "bad value", "above 0, at most 1",
+                          fmt::format("{}", partial));
+    spec.rotary_dim = static_cast<int64_t>(static_cast<double>(source.head_dim) * partial);
+
+    std::string type = "default";
+    BIFOCAL_TRY_STATUS(read(rope.string("type"), type));
+    BIFOCAL_TRY_STATUS(read(rope.string("rope_type"), type));
+    if (type == "default") return spec;
+
+    BIFOCAL_TRY(const std::optional<double> factor, rope.number("factor"));
+    BIFOCAL_TRY_STATUS(read(rope.number("attention_factor"), spec.attention_factor.emplace(0)));
+    if (*spec.attention_factor == 0) spec.attention_factor.reset();
+    // The key beside the others wins over the one at the top; without either, the trained length.
+    spec.original_context = static_cast<double>(source.context_length);
+    BIFOCAL_TRY_STATUS(
+        read(rope.number("original_max_position_embeddings"), spec.original_context));
+    BIFOCAL_TRY_STATUS(
+        read(source.config.number("original_max_position_embeddings"), spec.original_context));
+    spec.factor =
+        factor.value_or(static_cast<double>(source.context_length) / spec.original_context);
+
+    if (type == "longrope" || type == "su") {
+        spec.scaling = ops::RopeScaling::longrope;
+        const bool is_long = static_cast<double>(source.tokens) > spec.original_context;
+        const char* key = is_long ? "long_factor" : "short_factor";
+        BIFOCAL_TRY(auto divisors, rope.numbers(key));
+        if (!divisors) return rope.error(key, "missing");
+        spec.divisors = std::move(*divisors);
+        return spec;
+    }
+    if (!factor) return rope.error("factor", "missing");
+    if (type == "linear") {
+        spec.scaling = ops::RopeScaling::linear;
+    } else if (type == "llama3") {
+        spec.scaling = ops::RopeScaling::llama3;
+        BIFOCAL_TRY_STATUS(read(rope.number("low_freq_factor"), spec.low_freq_factor));
+        BIFOCAL_TRY_STATUS(read(rope.number("high_freq_factor"), spec.high_freq_factor));
+    } else if (type == "yarn") {
+        spec.scaling = ops::RopeScaling::yarn;
+        BIFOCAL_TRY_STATUS(read(rope.number("beta_fast"), spec.beta_fast));
+        BIFOCAL_TRY_STATUS(read(rope.number("beta_slow"), spec.beta_slow));
+        BIFOCAL_TRY_STATUS(read(rope.boolean("truncate"), spec.truncate));
+        double mscale = 0, mscale_all = 0;
+        BIFOCAL_TRY_STATUS(read(rope.number("mscale"), mscale));
+        BIFOCAL_TRY_STATUS(read(rope.number("mscale_all_dim"), mscale_all));
+        if (!spec.attention_factor && mscale > 0 && mscale_all > 0 && spec.factor > 1)
+            spec.attention_factor = (0.1 * mscale * std::log(spec.factor) + 1) /
+                                    (0.1 * mscale_all * std::log(spec.factor) + 1);
+    } else {
+        return rope.error("rope_type", "unsupported value",
+                          "default, linear, llama3, yarn or longrope", type);
+    }
+    return spec;
+}
+
+// rope_parameters (one set, or one per layer type) or, in older files, keys at the top and
+// rope_scaling, which then concerns full layers when windowed ones have frequencies of their own.
+Status read_ropes(const Family& family, const Fields& config, int64_t tokens, Hyperparameters& n) {
+    RopeSource source{config, n.head_dim,        n.context_length,
+                      tokens, family.rope_theta, "rope_theta"};
+    BIFOCAL_TRY(const auto parameters, config.object("rope_parameters"));
+    BIFOCAL_TRY(const auto scaling, config.object("rope_scaling"));
+    const Fields& rope = parameters ? *parameters : scaling ? *scaling : config;
+
+    BIFOCAL_TRY(const auto full, rope.object("full_attention"));
+    BIFOCAL_TRY(const auto windowed, rope.object("sliding_attention"));
+    BIFOCAL_TRY(n.rope, read_rope(source, full ? *full : rope));
+    n.window_rope = n.rope;
+    if (family.rope_theta_window > 0) {
+        source.default_theta = family.rope_theta_window;
+        source.theta_key = "rope_local_base_freq";
+        const json::Json nothing = json::Json::object();
+        BIFOCAL_TRY(const Fields none, Fields::of(nothing, rope.where()));
+        BIFOCAL_TRY(n.window_rope, read_rope(source, windowed ? *windowed : none));
+    }
+    return {};
+}
+
+// layer_types, or the family's pattern; and no_rope_layers.
+Status read_layers(const Family& family, const Fields& config, Hyperparameters& n) {
+    const auto one_each = [&](const char* key, size_t size) -> Status {
+        if (static_cast<int64_t>(size) >= n.n_layers) return {};
+        return config.error(key, "wrong length", fmt::format("{}", n.n_layers),
+                            fmt::format("{}", size));
+    };
+    int64_t interval = family.no_rope_interval;
+    if (interval > 0)
+        BIFOCAL_TRY_STATUS(read(config.integer("no_rope_layer_interval", 1, kMaxLayers), interval));
+    n.has_rope = rope_layers(n.n_layers, interval);
+    BIFOCAL_TRY(const auto listed_rope, config.integers("no_rope_layers"));
+    if (listed_rope && family.no_rope_interval > 0) {
+        BIFOCAL_TRY_STATUS(one_each("no_rope_layers", listed_rope->size()));
+        for (int64_t i = 0; i < n.n_layers; ++i) n.has_rope[i] = (*listed_rope)[i] != 0;
+    }
+
+    n.window = family.window;
+    if (family.window_rule == WindowRule::never) n.window = 0;
+    BIFOCAL_TRY_STATUS(read(config.integer("sliding_window", 0, int64_t{1} << 40), n.window));
+    bool is_used = true;
+    const bool has_switch = family.window_rule == WindowRule::upper_layers ||
+                            family.window_rule == WindowRule::nope_layers;
+    if (has_switch) {
+        is_used = false;
+        BIFOCAL_TRY_STATUS(read(config.boolean("use_sliding_window"), is_used));
+    }
+    if (!is_used) n.window = 0;
+
+    BIFOCAL_TRY(const auto types, config.strings("layer_types"));
+    const bool has_types = types && family.window_rule != WindowRule::every_layer;
+    if (!has_types) {
+        int64_t pattern = family.window_pattern, upper = 28;
+        BIFOCAL_TRY_STATUS(read(config.integer("sliding_window_pattern", 1, kMaxLayers), pattern));
+        BIFOCAL_TRY_STATUS(read(config.integer("max_window_layers", 0, kMaxLayers), upper));
+        n.is_windowed = windowed_layers(family, n, pattern, upper);
+        return {};
+    }
+    BIFOCAL_TRY_STATUS(one_each("layer_types", types->size()));
+    for (int64_t i = 0; i < n.n_layers; ++i) {
+        const std::string& type = (*types)[i];
+        if (type != "full_attention" && type != "sliding_attention")
+            return config.error("layer_types", "unsupported value",
+                                "full_attention or sliding_attention", type);
+        n.is_windowed.push_back(type == "sliding_attention");
+    }
+    return {};
+}
+
+Status refuse_unsupported(const Fields& config) {
+    for (const char* key : {"attn_logit_softcapping", "final_logit_softcapping"})
+        if (config.has(key)) return config.error(key, "not supported", "null");
+    bool both_ways = false;
+    BIFOCAL_TRY_STATUS(read(config.boolean("use_bidirectional_attention"), both_ways));
+    if (both_ways) return config.error("use_bidirectional_attention", "not supported", "false");
+    return {};
+}
+
+Result<std::vector<int32_t>> read_stops(const Fields& config) {
+    std::vector<int32_t> stops;
+    const json::Json* found = config.find("eos_token_id");
+    if (!found) return stops;
+    if (found->is_array()) {
+        BIFOCAL_TRY(const auto ids, config.integers("eos_token_id"));
+        for (const int64_t id : *ids) stops.push_back(static_cast<int32_t>(id));
+    } else {
+        BIFOCAL_TRY(const auto id, config.integer("eos_token_id", 0, kMaxSize));
+        stops.push_back(static_cast<int32_t>(*id));
+    }
+    return stops;
+}
+
+Status read_sizes(const Family& family, const Fields& config, Hyperparameters& n) {
+    const auto size = [&](const char* key, int64_t otherwise) -> Result<int64_t> {
+        BIFOCAL_TRY(const auto value, config.integer(key, 1, kMaxSize));
+        if (!value && otherwise < 1) return config.error(key, "missing");
+        return value.value_or(otherwise);
+    };
+    BIFOCAL_TRY(n.n_layers, size("num_hidden_layers", 0));
+    if (n.n_layers > kMaxLayers)
+        return config.error("num_hidden_layers", "bad value", fmt::format("1..{}", kMaxLayers),
+                            fmt::format("{}", n.n_layers));
+    BIFOCAL_TRY(n.d_model, size("hidden_size", 0));
+    BIFOCAL_TRY(n.vocab_size, size("vocab_size", family.vocab_size));
+    BIFOCAL_TRY(n.context_length, size("max_position_embeddings", family.context_length));
+    BIFOCAL_TRY(const int64_t d_ff, size("intermediate_size", 0));
+    BIFOCAL_TRY(const int64_t heads, size("num_attention_heads", family.n_heads));
+    BIFOCAL_TRY(const int64_t kv_heads,
+                size("num_key_value_heads", family.n_kv_heads ? family.n_kv_heads : heads));
+    if (family.head_dim == 0 && n.d_model % heads != 0 && !config.has("head_dim"))
+        return config.error("num_attention_heads", "does not divide hidden_size",
+                            fmt::format("a divisor of {}", n.d_model), fmt::format("{}", heads));
+    BIFOCAL_TRY(n.head_dim,
+                size("head_dim", family.head_dim ? family.head_dim : n.d_model / heads));
+    n.d_ff.assign(n.n_layers, d_ff);
+    n.n_heads.assign(n.n_layers, heads);
+    n.n_kv_heads.assign(n.n_layers, kv_heads);
+    return {};
+}
+
+}  // namespace
+
+Result<ModelSpec> spec_from_hf(const Family& family, const Fields& config, int64_t tokens) {
+    BIFOCAL_TRY_STATUS(refuse_unsupported(config));
+    Hyperparameters n;
+    n.where = config.where();
+    BIFOCAL_TRY_STATUS(read_sizes(family, config, n));
+    n.norm_eps = family.norm_eps;
+    BIFOCAL_TRY_STATUS(read(config.number("rms_norm_eps"), n.norm_eps));
+    n.norm_offset = family.norm_offset;
+    n.tied = family.tied;
+    BIFOCAL_TRY_STATUS(read(config.boolean("tie_word_embeddings"), n.tied));
+    n.activation = family.activation;
+    BIFOCAL_TRY_STATUS(read(config.string("hidden_act"), n.activation));
+    BIFOCAL_TRY_STATUS(read(config.string("hidden_activation"), n.activation));
+
+    bool bias = false;
+    BIFOCAL_TRY_STATUS(read(config.boolean("attention_bias"), bias));
+    n.qkv_bias =
+        family.qkv_bias == BiasRule::always || (family.qkv_bias == BiasRule::as_configured && bias);
+    n.out_bias = family.out_bias == BiasRule::as_configured && bias;
+    BIFOCAL_TRY_STATUS(read(config.boolean("mlp_bias"), n.mlp_bias));
+    if (family.attention_scalar > 0) {
+        auto scalar = static_cast<double>(family.attention_scalar);
+        BIFOCAL_TRY_STATUS(read(config.number("query_pre_attn_scalar"), scalar));
+        if (!(scalar > 0))
+            return config.error("query_pre_attn_scalar", "bad value", "above 0",
+                                fmt::format("{}", scalar));
+        n.attention_scale = 1 / std::sqrt(scalar);
+    }
+    BIFOCAL_TRY_STATUS(read_layers(family, config, n));
+    BIFOCAL_TRY_STATUS(read_ropes(family, config, tokens > 0 ? tokens : n.context_length, n));
+    BIFOCAL_TRY(n.stop_tokens, read_stops(config));
+    return make_model_spec(family, n);
+}
+
+}  // namespace bifocal
