@@ -99,7 +99,7 @@ TEST(Vector, UpdatesTouchExactlyTheirElements) {
 
 TEST(Vector, ExpIsWithinAnUlpAndItsSumWithinAFew) {
     std::vector<float> x;
-    for (float v = -87.0f; v < 85.0f; v += 0.00731f) x.push_back(v);
+    for (float v = -87.0f; v < 80.0f; v += 0.00731f) x.push_back(v);
     const auto n = static_cast<int64_t>(x.size());
     auto portable = x;
     const float sum = kPortableKernels.exp_sum(portable.data(), n, 0.0f);
