@@ -39,7 +39,7 @@ struct Chunk {
     const StateLayout& layout;           // what state_layout() gave for this session
 };
 
-// Runs the definition in double over whole sequences, from fresh states. The slow twin.
+// Runs the definition over a whole sequence, from a fresh state. The slow twin.
 // x: [T, M] residual stream of one sequence, updated in place.
 using ReferenceForward = std::function<void(View<double, 2> x)>;
 
@@ -61,20 +61,22 @@ class Mixer {
     virtual StateLayout state_layout(const StateOptions& options) const = 0;
     // Writes the state of a sequence with no tokens.
     virtual void init_state(const StateLayout& layout, std::byte* state) const = 0;
-    // Tokens that full attention's capacity admits; -1: any number.
-    virtual int64_t max_tokens(const StateLayout&) const { return -1; }
     // How many tokens can be taken back at `pos` by just moving the position; pos itself: all.
     virtual int64_t rewind_limit(const StateLayout& layout, int64_t pos) const = 0;
     // How many of the `pos` tokens seen so far the next query can still read exactly; the rest is
     // what `run` reports as "left the window".
     virtual int64_t tokens_visible(const StateLayout& layout, int64_t pos) const = 0;
 
-    virtual size_t workspace_bytes(int64_t batch, int64_t n_tokens) const = 0;
+    // Scratch that forward() takes for n_tokens new tokens of each of `batch` sequences.
+    virtual size_t workspace_bytes(const StateLayout& layout, int64_t batch, int64_t n_tokens,
+                                   int n_threads) const = 0;
     virtual void forward(const Chunk& chunk, Exec& exec) const = 0;
 
-    // The same sublayer in double, on the KV dtype of the layout. For tests and `verify`.
-    virtual ReferenceForward reference(const WeightMap& weights,
-                                       const StateOptions& options) const = 0;
+    // The definition, for tests. In double it is the truth; in float it is the plain path of the
+    // layer's precision, and fast paths may err at most about twice as much as it does.
+    enum class Real { f64, f32 };
+    virtual ReferenceForward reference(const WeightMap& weights, const StateOptions& options,
+                                       Real real) const = 0;
 
     // One line for each implementation choice: what runs and why.
     virtual std::vector<std::string> describe() const = 0;
@@ -90,6 +92,8 @@ struct MixerEntry {
     MixerFactory make;
 };
 std::span<const MixerEntry> registered_mixers();
+// An error that lists the known kinds, unless there is such a mixer.
+Status check_mixer_kind(const std::string& kind);
 Result<std::unique_ptr<Mixer>> make_mixer(const MixerSpec& spec, const LayerContext& context);
 
 }  // namespace bifocal

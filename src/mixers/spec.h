@@ -30,6 +30,10 @@ Result<MixerSpec> parse_mixer_spec(std::string_view text);
 // "token_mixers", formats as in config.json).
 Result<std::vector<MixerSpec>> parse_attention(std::string_view text, int64_t n_layers);
 
+// The same from a layout that is already read; `where` names its source in errors.
+Result<std::vector<MixerSpec>> parse_layout(const nlohmann::json& layout, const std::string& where,
+                                            int64_t n_layers);
+
 // Properties of one layer that do not depend on the mixer chosen for it; plain data.
 struct LayerContext {
     int64_t layer = 0;

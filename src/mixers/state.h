@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/dtype.h"
@@ -27,7 +28,8 @@ struct StateField {
 
 struct StateLayout {
     std::vector<StateField> fields;
-    size_t bytes = 0;  // of one slot, padding included
+    size_t bytes = 0;       // of one slot, padding included
+    int64_t capacity = -1;  // tokens it can hold; -1: any number
 
     void add(std::string name, DType dtype, std::vector<int64_t> shape);
     const StateField& field(std::string_view name) const;  // aborts when there is none

@@ -1,0 +1,192 @@
+#include "mixers/shared/attention_reference.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "ops/rope.h"
+
+namespace bifocal {
+namespace {
+
+template <class Real>
+using Rows = std::vector<std::vector<Real>>;
+
+template <class Real>
+Real kv_rounded(Real x, DType dtype) {
+    const float rounded = static_cast<float>(x);
+    if (dtype == DType::f32) return sizeof(Real) == sizeof(double) ? x : static_cast<Real>(rounded);
+    return static_cast<Real>(bf16_to_f32(f32_to_bf16(rounded)));
+}
+
+template <class Real>
+void norm(std::span<Real> x, const ReferenceWeight& weight, const LayerContext& context) {
+    Real sum = 0;
+    for (const Real value : x) sum += value * value;
+    const Real scale =
+        1 / std::sqrt(sum / static_cast<Real>(x.size()) + static_cast<Real>(context.norm_eps));
+    for (size_t i = 0; i < x.size(); ++i) {
+        x[i] *=
+            scale * (static_cast<Real>(weight.values[i]) + static_cast<Real>(context.norm_offset));
+    }
+}
+
+// What int8 activations make of x: blocks of 32 in steps of max|x| / 127.
+template <class Real>
+std::vector<Real> int8_rounded(std::span<const Real> x) {
+    std::vector<Real> y(x.begin(), x.end());
+    for (size_t b = 0; b + 32 <= x.size(); b += 32) {
+        Real top = 0;
+        for (size_t i = b; i < b + 32; ++i) top = std::max(top, std::abs(x[i]));
+        if (top == 0) continue;
+        for (size_t i = b; i < b + 32; ++i) y[i] = std::nearbyint(x[i] * 127 / top) * (top / 127);
+    }
+    return y;
+}
+
+template <class Real>
+class Run {
+  public:
+    Run(const DenseAttention& dense, View<Real, 2> x)
+        : a_(dense), c_(dense.context), x_(x), T_(x.shape[0]), D_(c_.head_dim) {
+        if (c_.rope) table_ = ops::make_rope_table(*c_.rope).value();
+    }
+
+    void forward() {
+        Rows<Real> normed(T_);
+        for (int64_t t = 0; t < T_; ++t) {
+            normed[t].assign(x_.row(t).begin(), x_.row(t).end());
+            norm<Real>(normed[t], weight("input_layernorm.weight"), c_);  // (1)
+        }
+        q_ = project(normed, "self_attn.q_proj");  // (2)
+        k_ = project(normed, "self_attn.k_proj");
+        v_ = project(normed, "self_attn.v_proj");
+        if (c_.qk_norm) norm_heads();
+        raw_q_ = q_;
+        for (int64_t t = 0; t < T_; ++t) {  // (3)
+            for (int64_t h = 0; h < c_.n_heads; ++h) rotate(&q_[t][h * D_], t);
+            for (int64_t g = 0; g < c_.n_kv_heads; ++g) rotate(&k_[t][g * D_], t);
+            for (Real& value : k_[t]) value = kv_rounded(value, a_.kv_dtype);
+            for (Real& value : v_[t]) value = kv_rounded(value, a_.kv_dtype);
+        }
+        Rows<Real> mixed(T_, std::vector<Real>(static_cast<size_t>(c_.n_heads * D_)));
+        for (int64_t t = 0; t < T_; ++t) {
+            for (int64_t h = 0; h < c_.n_heads; ++h) attend(t, h, &mixed[t][h * D_]);
+        }
+        Rows<Real> out = project(mixed, "self_attn.o_proj");  // (7)
+        for (int64_t t = 0; t < T_; ++t) {
+            if (c_.post_norm) norm<Real>(out[t], weight("post_attention_layernorm.weight"), c_);
+            for (int64_t m = 0; m < c_.d_model; ++m) x_(t, m) += out[t][m];
+        }
+    }
+
+  private:
+    const ReferenceWeight& weight(std::string_view name) const {
+        return a_.weights.find(name)->second;
+    }
+
+    Rows<Real> project(const Rows<Real>& in, const std::string& name) const {
+        const ReferenceWeight& w = weight(name + ".weight");
+        const auto bias = a_.weights.find(name + ".bias");
+        const bool rounds = w.is_quantised && c_.precision == Precision::fast;
+        Rows<Real> out(T_);
+        for (int64_t t = 0; t < T_; ++t) {
+            const std::vector<Real> x = rounds ? int8_rounded<Real>(in[t]) : in[t];
+            out[t].resize(static_cast<size_t>(w.shape[0]));
+            for (int64_t r = 0; r < w.shape[0]; ++r) {
+                Real sum = 0;
+                for (int64_t i = 0; i < w.shape[1]; ++i) {
+                    sum += static_cast<Real>(w.values[r * w.shape[1] + i]) * x[i];
+                }
+                if (bias != a_.weights.end()) sum += static_cast<Real>(bias->second.values[r]);
+                out[t][r] = sum;
+            }
+        }
+        return out;
+    }
+
+    void norm_heads() {
+        for (int64_t t = 0; t < T_; ++t) {
+            for (int64_t h = 0; h < c_.n_heads; ++h) {
+                norm<Real>({&q_[t][h * D_], static_cast<size_t>(D_)},
+                           weight("self_attn.q_norm.weight"), c_);
+            }
+            for (int64_t g = 0; g < c_.n_kv_heads; ++g) {
+                norm<Real>({&k_[t][g * D_], static_cast<size_t>(D_)},
+                           weight("self_attn.k_norm.weight"), c_);
+            }
+        }
+    }
+
+    void rotate(Real* head, int64_t pos) const {
+        if (!table_) return;
+        const int64_t half = table_->rotary_dim / 2;
+        for (int64_t j = 0; j < half; ++j) {
+            const double angle = static_cast<double>(pos) * table_->inv_freq[j];
+            const auto cos = static_cast<Real>(std::cos(angle) * table_->attention_factor);
+            const auto sin = static_cast<Real>(std::sin(angle) * table_->attention_factor);
+            const bool is_half = table_->style == ops::RopeStyle::half;
+            Real& a = head[is_half ? j : 2 * j];
+            Real& b = head[is_half ? j + half : 2 * j + 1];
+            const Real turned = a * cos - b * sin;
+            b = b * cos + a * sin;
+            a = turned;
+        }
+    }
+
+    // Query t of head h over all keys it sees. (4)-(6)
+    void attend(int64_t t, int64_t h, Real* out) const {
+        const int64_t g = h / (c_.n_heads / c_.n_kv_heads);
+        std::vector<Real> moved(raw_q_[t].begin() + h * D_, raw_q_[t].begin() + (h + 1) * D_);
+        if (a_.sinks_at_cache_positions) {
+            rotate(moved.data(), std::min(t, a_.sink_tokens + a_.window - 1));
+        }
+        const auto is_sink = [&](int64_t j) { return j < a_.sink_tokens; };
+        const auto sees = [&](int64_t j) {
+            return a_.window < 0 || j > t - a_.window || is_sink(j);
+        };
+        std::vector<Real> score(static_cast<size_t>(t + 1));
+        Real top = -INFINITY;
+        for (int64_t j = 0; j <= t; ++j) {
+            if (!sees(j)) continue;
+            const Real* q =
+                a_.sinks_at_cache_positions && is_sink(j) ? moved.data() : &q_[t][h * D_];
+            Real sum = 0;
+            for (int64_t d = 0; d < D_; ++d) sum += q[d] * k_[j][g * D_ + d];
+            score[j] = sum * static_cast<Real>(c_.scale);
+            top = std::max(top, score[j]);
+        }
+        Real total = 0;
+        if (a_.has_learned_sink) {
+            const auto logit = static_cast<Real>(weight("self_attn.sinks").values[h]);
+            top = std::max(top, logit);
+            total = std::exp(logit - top);
+        }
+        for (int64_t j = 0; j <= t; ++j) {
+            if (!sees(j)) continue;
+            const Real w = std::exp(score[j] - top);
+            total += w;
+            for (int64_t d = 0; d < D_; ++d) out[d] += w * v_[j][g * D_ + d];
+        }
+        for (int64_t d = 0; d < D_; ++d) out[d] /= total;
+    }
+
+    const DenseAttention& a_;
+    const LayerContext& c_;
+    View<Real, 2> x_;
+    int64_t T_, D_;
+    std::optional<ops::RopeTable> table_;
+    Rows<Real> q_, k_, v_, raw_q_;
+};
+
+}  // namespace
+
+template <class Real>
+void DenseAttention::forward(View<Real, 2> x) const {
+    Run<Real>(*this, x).forward();
+}
+
+template void DenseAttention::forward<double>(View<double, 2>) const;
+template void DenseAttention::forward<float>(View<float, 2>) const;
+
+}  // namespace bifocal
