@@ -55,7 +55,8 @@ Value dict(Machine& m, Args& args) {
 
 Value name_space(Machine& m, Args& args) {
     auto space = m.new_namespace();
-    for (const auto& [key, value] : to_dict(m, args, "namespace")->entries) {
+    const auto given = to_dict(m, args, "namespace");
+    for (const auto& [key, value] : given->entries) {
         if (!key.is_string()) continue;  // cannot be asked for
         if (key.text().bytes.starts_with('_'))
             fail("attributes of a namespace cannot begin with an underscore");
