@@ -1,6 +1,7 @@
 // From the text of a tokenizer.json to a Tokenizer.
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -39,12 +40,15 @@ Result<std::string> read_file(const std::string& path) {
 
 Status read_vocab_object(const JsonObject& model, Parts& parts) {
     BIFOCAL_TRY(const JsonObject vocab, model.child("vocab"));
+    // Ids may have gaps, but a few entries must not ask for a huge table.
+    const auto entries = static_cast<int64_t>(vocab.object().size());
+    const int64_t limit = std::min(kMaxVocab, entries * 4 + kMaxIdGap);
     for (const auto field : vocab.object()) {
         int64_t id = -1;
         const std::string token(field.key);
-        if (field.value.get_int64().get(id) != simdjson::SUCCESS || id < 0 || id >= kMaxVocab) {
+        if (field.value.get_int64().get(id) != simdjson::SUCCESS || id < 0 || id >= limit) {
             return tokenizer_error("token id out of range", vocab.where() + ", '" + token + "'",
-                                   "0.." + std::to_string(kMaxVocab - 1));
+                                   "0.." + std::to_string(limit - 1));
         }
         if (token.size() > kMaxTokenBytes) {
             return tokenizer_error("token too long", vocab.where(),

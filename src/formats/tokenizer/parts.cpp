@@ -1,7 +1,7 @@
 // From loaded parts to a working tokenizer.
 #include "formats/tokenizer/parts.h"
 
-#include "formats/unicode/utf8.h"
+#include <algorithm>
 
 namespace bifocal::tokenizer {
 namespace {

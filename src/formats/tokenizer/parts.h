@@ -19,6 +19,7 @@ namespace bifocal::tokenizer {
 
 inline constexpr size_t kMaxFileBytes = size_t{256} << 20;
 inline constexpr int64_t kMaxVocab = int64_t{4} << 20;
+inline constexpr int64_t kMaxIdGap = 65536;
 inline constexpr size_t kMaxTokenBytes = 64 * 1024;
 inline constexpr size_t kMaxAddedBytes = 1024;
 inline constexpr size_t kMaxTextBytes = size_t{1} << 30;
