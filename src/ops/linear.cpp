@@ -36,7 +36,7 @@ Linear& Linear::operator=(Linear&&) noexcept = default;
 
 namespace {
 
-constexpr int64_t kBatchColumns = 10 * kMaxGroup;
+constexpr int64_t kBatchColumns = 10 * kMaxGroup;  // whole groups
 constexpr int64_t kFloatChunk = 256;  // columns of weights summed before they join the total
 constexpr size_t kMaxCalls = 16;
 
@@ -178,8 +178,8 @@ Group group_at(int64_t begin, int64_t end) {
     }
     return {begin, 1};
 }
-// Calls f for each group of columns [begin, end). Groups depend on the batch only, so a column's
-// place in x's packed copy is the same for who writes and who reads.
+// Calls f for each group of columns [begin, end). Only the last rows of x form groups smaller than
+// kMaxGroup, so a column's group is the same wherever a loop over groups begins.
 template <class F>
 void for_each_group(int64_t begin, int64_t end, F f) {
     while (begin < end) {
@@ -200,10 +200,11 @@ int64_t batch_end(int64_t batch, int64_t n_rows) {
     return std::min(n_rows, (batch + 1) * kBatchColumns);
 }
 
-void quantise_batch(View<const float, 2> x, int64_t batch, const KernelSet& kernels,
-                    ActivationBlock* out) {
+// Rows [begin, end) of x, where begin starts a group and end ends one.
+void quantise_rows(View<const float, 2> x, int64_t begin, int64_t end, const KernelSet& kernels,
+                   ActivationBlock* out) {
     const int64_t n_blocks = x.shape[1] / kBlock;
-    for_each_group(batch * kBatchColumns, batch_end(batch, x.shape[0]), [&](Group group) {
+    for_each_group(begin, end, [&](Group group) {
         for (int c = 0; c < group.size; ++c) {
             kernels.quantise(x.data + (group.begin + c) * x.stride[0], n_blocks,
                              out + group.begin * n_blocks + c, group.size);
@@ -211,9 +212,9 @@ void quantise_batch(View<const float, 2> x, int64_t batch, const KernelSet& kern
     });
 }
 
-void gather_batch(View<const float, 2> x, int64_t batch, float* out) {
+void gather_rows(View<const float, 2> x, int64_t begin, int64_t end, float* out) {
     const int64_t n_in = x.shape[1];
-    for_each_group(batch * kBatchColumns, batch_end(batch, x.shape[0]), [&](Group group) {
+    for_each_group(begin, end, [&](Group group) {
         float* to = out + group.begin * n_in;
         for (int c = 0; c < group.size; ++c) {
             const float* from = x.data + (group.begin + c) * x.stride[0];
@@ -328,8 +329,8 @@ void linear_forward(View<const float, 2> x, std::span<const LinearCall> calls, E
     if (any_int8) {
         auto blocks = exec.workspace.take<ActivationBlock>(n_rows * (n_in / kBlock));
         const KernelSet& kernels = *calls[0].linear->impl().kernels;
-        exec.pool.parallel_for(n_batches, 1, [&](int64_t begin, int64_t end, int) {
-            for (int64_t b = begin; b < end; ++b) quantise_batch(x, b, kernels, blocks.data());
+        exec.pool.parallel_for(n_rows, kMaxGroup, [&](int64_t begin, int64_t end, int) {
+            quantise_rows(x, begin, end, kernels, blocks.data());
         });
         packed.blocks = blocks.data();
     }
@@ -338,8 +339,8 @@ void linear_forward(View<const float, 2> x, std::span<const LinearCall> calls, E
             packed.floats = x.data;
         } else {
             auto floats = exec.workspace.take<float>(n_rows * n_in);
-            exec.pool.parallel_for(n_batches, 1, [&](int64_t begin, int64_t end, int) {
-                for (int64_t b = begin; b < end; ++b) gather_batch(x, b, floats.data());
+            exec.pool.parallel_for(n_rows, kMaxGroup, [&](int64_t begin, int64_t end, int) {
+                gather_rows(x, begin, end, floats.data());
             });
             packed.floats = floats.data();
         }

@@ -8,6 +8,7 @@
 #include <numbers>
 
 #include "core/check.h"
+#include "ops/kernels/kernels.h"
 
 namespace bifocal::ops {
 namespace {
@@ -148,11 +149,8 @@ void rope_cos_sin(const RopeTable& table, int64_t pos, std::span<float> cos, std
     const size_t half = table.inv_freq.size();
     BIFOCAL_CHECK(cos.size() == half && sin.size() == half, "cos {}, sin {} of {} pairs",
                   cos.size(), sin.size(), half);
-    for (size_t j = 0; j < half; ++j) {
-        const double angle = static_cast<double>(pos) * table.inv_freq[j];
-        cos[j] = static_cast<float>(std::cos(angle) * table.attention_factor);
-        sin[j] = static_cast<float>(std::sin(angle) * table.attention_factor);
-    }
+    kernels().cos_sin(table.inv_freq.data(), static_cast<int64_t>(half), static_cast<double>(pos),
+                      table.attention_factor, cos.data(), sin.data());
 }
 
 void rope_rotate(const RopeTable& table, std::span<const float> cos, std::span<const float> sin,
@@ -161,15 +159,16 @@ void rope_rotate(const RopeTable& table, std::span<const float> cos, std::span<c
     BIFOCAL_CHECK(head.size() >= 2 * half, "head of {} elements, {} rotate", head.size(), 2 * half);
     BIFOCAL_CHECK(cos.size() == half && sin.size() == half, "cos {}, sin {} of {} pairs",
                   cos.size(), sin.size(), half);
-    const bool interleaved = table.style == RopeStyle::interleaved;
-    const size_t step = interleaved ? 2 : 1;
-    const size_t gap = interleaved ? 1 : half;
-    float* first = head.data();
-    for (size_t j = 0; j < half; ++j, first += step) {
-        const float a = first[0];
-        const float b = first[gap];
-        first[0] = a * cos[j] - b * sin[j];
-        first[gap] = b * cos[j] + a * sin[j];
+    if (table.style == RopeStyle::half) {
+        kernels().rotate(cos.data(), sin.data(), head.data(), head.data() + half,
+                         static_cast<int64_t>(half));
+        return;
+    }
+    for (size_t j = 0; j < half; ++j) {
+        const float a = head[2 * j];
+        const float b = head[2 * j + 1];
+        head[2 * j] = a * cos[j] - b * sin[j];
+        head[2 * j + 1] = b * cos[j] + a * sin[j];
     }
 }
 

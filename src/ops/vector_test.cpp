@@ -216,6 +216,33 @@ TEST(Vector, GatesAreWithinAFewUlpsOfDouble) {
     });
 }
 
+TEST(Vector, CosAndSinAreRoundedFromDouble) {
+    std::vector<double> inv_freq;
+    for (int j = 0; j < 37; ++j) inv_freq.push_back(std::pow(1e5, -j / 37.0));
+    const auto n = static_cast<int64_t>(inv_freq.size());
+    std::vector<float> first(2 * inv_freq.size());
+    for (const double pos : {0.0, 1.0, 2.0, 3.0, 5.0, 100.0, 4097.0, 31999.0, 1e6, 1e9, -7.0}) {
+        kPortableKernels.cos_sin(inv_freq.data(), n, pos, 1.25, first.data(), first.data() + n);
+        for (int64_t j = 0; j < n; ++j) {
+            const double angle = pos * inv_freq[j];
+            ASSERT_NEAR(first[j], 1.25 * std::cos(angle), 0x1p-24 + 1e-9) << angle;
+            ASSERT_NEAR(first[n + j], 1.25 * std::sin(angle), 0x1p-24 + 1e-9) << angle;
+        }
+        for_each_family([&](const KernelSet& k) {
+            std::vector<float> y(first.size());
+            k.cos_sin(inv_freq.data(), n, pos, 1.25, y.data(), y.data() + n);
+            ASSERT_EQ(y, first);
+            auto a = random_floats(n, 9), b = random_floats(n, 10);
+            const auto a0 = a, b0 = b;
+            k.rotate(y.data(), y.data() + n, a.data(), b.data(), n);
+            for (int64_t j = 0; j < n; ++j) {
+                ASSERT_EQ(a[j], a0[j] * y[j] - b0[j] * y[n + j]);
+                ASSERT_EQ(b[j], b0[j] * y[j] + a0[j] * y[n + j]);
+            }
+        });
+    }
+}
+
 TEST(Vector, QuantisedActivationsAreTheSameEverywhereAndRoundToNearest) {
     auto x = random_floats(32 * 8, 7);
     for (int i = 0; i < 32; ++i) x[i] = 0;                     // a zero block

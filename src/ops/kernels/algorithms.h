@@ -1,7 +1,8 @@
 // The inner kernels, written once on the vector type that the including file has defined:
-// Floats (16 f32), Ints (16 i32) and Codes (64 u8: 16 rows of 4). Included once by each family's
-// file, inside its anonymous namespace; includes nothing and calls nothing shared, see kernels.h.
-// Every sum runs in one order: lane j takes elements j, j + 16, ...; lanes fold by halves.
+// Floats (16 f32), Ints (16 i32), Codes (64 u8: 16 rows of 4), Doubles (8 f64). Included once by
+// each family's file, inside its anonymous namespace; includes nothing and calls nothing shared,
+// see kernels.h. Every sum runs in one order: lane j takes elements j, j + 16, ...; lanes fold by
+// halves.
 
 // ---- elementary functions ----
 
@@ -142,6 +143,72 @@ void norm_scale(const float* x, float scale, const float* weight, float* y, int6
     if (i < n) {
         const Floats v = mul(load_some(x + i, n - i), s);
         store_some(y + i, mul(v, load_some(weight + i, n - i)), n - i);
+    }
+}
+
+// ---- rotations ----
+
+// Cosines and sines of 8 angles in double, to about 1e-12 absolutely. The quadrant is applied by
+// arithmetic on zeros and ones.
+inline void cos_sin_of(Doubles x, Doubles& cos, Doubles& sin) {
+    const Doubles n = round_even(mul(x, splat_double(0x1.45f306dc9c883p-1)));  // 2 / pi
+    Doubles r = fma(n, splat_double(-0x1.921fb54442d18p+0), x);  // pi / 2 in two parts
+    r = fma(n, splat_double(-0x1.1a62633145c07p-54), r);
+    const Doubles r2 = mul(r, r);
+    Doubles s = splat_double(-1.0 / 39916800);  // Taylor: |r| <= pi / 4
+    s = fma(s, r2, splat_double(1.0 / 362880));
+    s = fma(s, r2, splat_double(-1.0 / 5040));
+    s = fma(s, r2, splat_double(1.0 / 120));
+    s = fma(s, r2, splat_double(-1.0 / 6));
+    s = fma(mul(s, r2), r, r);
+    Doubles c = splat_double(1.0 / 479001600);
+    c = fma(c, r2, splat_double(-1.0 / 3628800));
+    c = fma(c, r2, splat_double(1.0 / 40320));
+    c = fma(c, r2, splat_double(-1.0 / 720));
+    c = fma(c, r2, splat_double(1.0 / 24));
+    c = fma(c, r2, splat_double(-0.5));
+    c = fma(c, r2, splat_double(1.0));
+    const Doubles two = splat_double(-2.0);
+    const Doubles half = floor_of(mul(n, splat_double(0.5)));
+    const Doubles odd = fma(half, two, n);                                        // n mod 2
+    const Doubles back = fma(floor_of(mul(half, splat_double(0.5))), two, half);  // n mod 4 >= 2
+    const Doubles crossed = fma(mul(odd, back), two, add(odd, back));             // their xor
+    const Doubles swap = sub(c, s);
+    const Doubles one = splat_double(1.0);
+    sin = mul(fma(odd, swap, s), fma(back, two, one));
+    cos = mul(fma(odd, sub(s, c), c), fma(crossed, two, one));
+}
+
+void cos_sin(const double* inv_freq, int64_t n, double pos, double factor, float* cos, float* sin) {
+    Doubles c, s;
+    int64_t j = 0;
+    for (; j + 8 <= n; j += 8) {
+        cos_sin_of(mul(load(inv_freq + j), splat_double(pos)), c, s);
+        store_rounded(cos + j, mul(c, splat_double(factor)));
+        store_rounded(sin + j, mul(s, splat_double(factor)));
+    }
+    if (j == n) return;
+    double rest[8] = {};
+    float rest_cos[8], rest_sin[8];
+    for (int64_t i = j; i < n; ++i) rest[i - j] = inv_freq[i];
+    cos_sin(rest, 8, pos, factor, rest_cos, rest_sin);
+    for (int64_t i = j; i < n; ++i) {
+        cos[i] = rest_cos[i - j];
+        sin[i] = rest_sin[i - j];
+    }
+}
+
+void rotate(const float* cos, const float* sin, float* a, float* b, int64_t n) {
+    int64_t j = 0;
+    for (; j + 16 <= n; j += 16) {
+        const Floats x = load(a + j), y = load(b + j), c = load(cos + j), s = load(sin + j);
+        store(a + j, sub(mul(x, c), mul(y, s)));
+        store(b + j, add(mul(y, c), mul(x, s)));
+    }
+    for (; j < n; ++j) {
+        const float x = a[j], y = b[j];
+        a[j] = x * cos[j] - y * sin[j];
+        b[j] = y * cos[j] + x * sin[j];
     }
 }
 
@@ -321,14 +388,15 @@ inline Ints start_sum(int32_t neg_sum) {
     return shifted<P::kOffset>(neg_sum);
 }
 
+// C columns; x: [n_blocks, step]
 template <class P, int C>
 inline void quant_columns(const uint8_t* panel, int64_t n_blocks, const ActivationBlock* x,
-                          float* out) {
+                          int64_t step, float* out) {
     Floats total[C];
 #pragma GCC unroll 12
     for (int c = 0; c < C; ++c) total[c] = splat(0.0f);
     for (int64_t done = 0; done < n_blocks; done += P::kBlocks, panel += P::kUnit) {
-        for (int b = 0; b < P::kBlocks; ++b, x += C) {
+        for (int b = 0; b < P::kBlocks; ++b, x += step) {
             if constexpr (C <= 2) {
                 constexpr int kStep = P::kUnit / P::kBlocks;
                 prefetch_ahead<kStep>(panel + b * kStep);
@@ -366,68 +434,69 @@ inline void quant_columns(const uint8_t* panel, int64_t n_blocks, const Activati
 template <class P>
 void quant_tile(const uint8_t* panel, int64_t n_blocks, const ActivationBlock* x, int n_columns,
                 float* out) {
-    switch (n_columns) {
-        case 12:
-            return quant_columns<P, 12>(panel, n_blocks, x, out);
-        case 8:
-            return quant_columns<P, 8>(panel, n_blocks, x, out);
-        case 4:
-            return quant_columns<P, 4>(panel, n_blocks, x, out);
-        case 2:
-            return quant_columns<P, 2>(panel, n_blocks, x, out);
-        default:
-            return quant_columns<P, 1>(panel, n_blocks, x, out);
-    }
-}
-
-// Two chains, of even and odd k. S of the C columns at a time, as many as fit the registers.
-template <class T, int C, int S>
-inline void float_columns(const T* panel, int64_t n_k, const float* x, float* out) {
-    for (int first = 0; first < C; first += S) {
-        Floats even[S], odd[S];
-#pragma GCC unroll 12
-        for (int c = 0; c < S; ++c) even[c] = odd[c] = splat(0.0f);
-        const float* xk = x + first;
-        int64_t k = 0;
-        for (; k + 2 <= n_k; k += 2, xk += 2 * C) {
-            if constexpr (C <= 2) prefetch_ahead<2 * 16 * sizeof(T)>(panel + 16 * k);
-            const Floats w0 = load(panel + 16 * k);
-            const Floats w1 = load(panel + 16 * k + 16);
-#pragma GCC unroll 12
-            for (int c = 0; c < S; ++c) {
-                even[c] = fma(w0, splat(xk[c]), even[c]);
-                odd[c] = fma(w1, splat(xk[C + c]), odd[c]);
-            }
+    if constexpr (kOneColumnAtATime) {
+        for (int c = 0; c < n_columns; ++c) {
+            quant_columns<P, 1>(panel, n_blocks, x + c, n_columns, out + 16 * c);
         }
-        if (k < n_k) {
-            const Floats w0 = load(panel + 16 * k);
-#pragma GCC unroll 12
-            for (int c = 0; c < S; ++c) even[c] = fma(w0, splat(xk[c]), even[c]);
-        }
-#pragma GCC unroll 12
-        for (int c = 0; c < S; ++c) {
-            float* o = out + 16 * (first + c);
-            store(o, add(load(o), add(even[c], odd[c])));
+    } else {
+        switch (n_columns) {
+            case 12:
+                return quant_columns<P, 12>(panel, n_blocks, x, 12, out);
+            case 8:
+                return quant_columns<P, 8>(panel, n_blocks, x, 8, out);
+            case 4:
+                return quant_columns<P, 4>(panel, n_blocks, x, 4, out);
+            case 2:
+                return quant_columns<P, 2>(panel, n_blocks, x, 2, out);
+            default:
+                return quant_columns<P, 1>(panel, n_blocks, x, 1, out);
         }
     }
 }
 
+// Two chains for each of C columns, of even and odd k; x: [n_k, step]
+template <class T, int C>
+inline void float_columns(const T* panel, int64_t n_k, const float* x, int64_t step, float* out) {
+    Floats even[C], odd[C];
+#pragma GCC unroll 12
+    for (int c = 0; c < C; ++c) even[c] = odd[c] = splat(0.0f);
+    int64_t k = 0;
+    for (; k + 2 <= n_k; k += 2, x += 2 * step) {
+        if constexpr (C <= 2) prefetch_ahead<2 * 16 * sizeof(T)>(panel + 16 * k);
+        const Floats w0 = load(panel + 16 * k);
+        const Floats w1 = load(panel + 16 * k + 16);
+#pragma GCC unroll 12
+        for (int c = 0; c < C; ++c) {
+            even[c] = fma(w0, splat(x[c]), even[c]);
+            odd[c] = fma(w1, splat(x[step + c]), odd[c]);
+        }
+    }
+    if (k < n_k) {
+        const Floats w0 = load(panel + 16 * k);
+#pragma GCC unroll 12
+        for (int c = 0; c < C; ++c) even[c] = fma(w0, splat(x[c]), even[c]);
+    }
+#pragma GCC unroll 12
+    for (int c = 0; c < C; ++c) {
+        store(out + 16 * c, add(load(out + 16 * c), add(even[c], odd[c])));
+    }
+}
+
+// As many columns at a time as the registers hold.
 template <class T>
 void float_tile(const void* panel, int64_t n_k, const float* x, int n_columns, float* out) {
     const T* w = static_cast<const T*>(panel);
-    constexpr int kWide = kFloatColumns;
-    switch (n_columns) {
-        case 12:
-            return float_columns<T, 12, kWide>(w, n_k, x, out);
-        case 8:
-            return float_columns < T, 8, kWide < 8 ? kWide : 8 > (w, n_k, x, out);
-        case 4:
-            return float_columns < T, 4, kWide < 4 ? kWide : 4 > (w, n_k, x, out);
-        case 2:
-            return float_columns<T, 2, 2>(w, n_k, x, out);
-        default:
-            return float_columns<T, 1, 1>(w, n_k, x, out);
-    }
+    int done = 0;
+    const auto take = [&]<int C>() {
+        for (; n_columns - done >= C; done += C) {
+            float_columns<T, C>(w, n_k, x + done, n_columns, out + 16 * done);
+        }
+    };
+    if constexpr (kFloatColumns >= 12) take.template operator()<12>();
+    if constexpr (kFloatColumns >= 8) take.template operator()<8>();
+    if constexpr (kFloatColumns >= 4) take.template operator()<4>();
+    if constexpr (kFloatColumns >= 2) take.template operator()<2>();
+    take.template operator()<1>();
 }
 
 constexpr KernelSet kTable = {
@@ -450,4 +519,6 @@ constexpr KernelSet kTable = {
     .add = add_f32,
     .silu_mul = silu_mul,
     .gelu_tanh_mul = gelu_tanh_mul,
+    .cos_sin = cos_sin,
+    .rotate = rotate,
 };

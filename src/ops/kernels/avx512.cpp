@@ -12,6 +12,7 @@ namespace {
 using Floats = __m512;
 using Ints = __m512i;
 using Codes = __m512i;
+using Doubles = __m512d;
 struct Bf16 {
     uint16_t bits;
 };
@@ -19,6 +20,7 @@ struct F16 {
     uint16_t bits;
 };
 constexpr int kFloatColumns = 12;  // two chains of 12 columns fill 24 registers
+constexpr bool kOneColumnAtATime = false;
 constexpr bool kBytesNeedOffset = true;
 
 inline Floats splat(float x) {
@@ -162,6 +164,34 @@ inline Ints dot_bytes(Ints sum, Codes codes, const int8_t* q) {
 }
 inline Floats to_floats(Ints x) {
     return _mm512_cvtepi32_ps(x);
+}
+
+inline Doubles splat_double(double x) {
+    return _mm512_set1_pd(x);
+}
+inline Doubles load(const double* p) {
+    return _mm512_loadu_pd(p);
+}
+inline void store_rounded(float* p, Doubles x) {
+    _mm256_storeu_ps(p, _mm512_cvtpd_ps(x));
+}
+inline Doubles add(Doubles a, Doubles b) {
+    return _mm512_add_pd(a, b);
+}
+inline Doubles sub(Doubles a, Doubles b) {
+    return _mm512_sub_pd(a, b);
+}
+inline Doubles mul(Doubles a, Doubles b) {
+    return _mm512_mul_pd(a, b);
+}
+inline Doubles fma(Doubles a, Doubles b, Doubles c) {
+    return _mm512_fmadd_pd(a, b, c);
+}
+inline Doubles round_even(Doubles x) {
+    return _mm512_roundscale_pd(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+inline Doubles floor_of(Doubles x) {
+    return _mm512_roundscale_pd(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
 }
 
 #include "ops/kernels/algorithms.h"

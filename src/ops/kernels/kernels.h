@@ -78,6 +78,12 @@ struct KernelSet {
     void (*add)(const float* x, float* y, int64_t n);
     void (*silu_mul)(float* a, const float* b, int64_t n);
     void (*gelu_tanh_mul)(float* a, const float* b, int64_t n);
+
+    // cos and sin of pos * inv_freq[j], times factor; each correctly rounded but for a few in 10^7.
+    void (*cos_sin)(const double* inv_freq, int64_t n, double pos, double factor, float* cos,
+                    float* sin);
+    // Turns the pairs (a[j], b[j]).
+    void (*rotate)(const float* cos, const float* sin, float* a, float* b, int64_t n);
 };
 
 extern const KernelSet kPortableKernels;

@@ -18,13 +18,17 @@ struct Ints {
 struct Codes {
     uint8_t v[64];
 };
+struct Doubles {
+    double v[8];
+};
 struct Bf16 {
     uint16_t bits;
 };
 struct F16 {
     uint16_t bits;
 };
-constexpr int kFloatColumns = 2;
+constexpr int kFloatColumns = 1;
+constexpr bool kOneColumnAtATime = true;
 constexpr bool kBytesNeedOffset = true;
 
 template <class F>
@@ -178,6 +182,40 @@ inline Ints dot_bytes(Ints sum, const Codes& codes, const int8_t* q) {
 }
 inline Floats to_floats(Ints x) {
     return each([&](int i) { return static_cast<float>(x.v[i]); });
+}
+
+template <class F>
+inline Doubles each_double(F f) {
+    Doubles r;
+    for (int i = 0; i < 8; ++i) r.v[i] = f(i);
+    return r;
+}
+inline Doubles splat_double(double x) {
+    return each_double([&](int) { return x; });
+}
+inline Doubles load(const double* p) {
+    return each_double([&](int i) { return p[i]; });
+}
+inline void store_rounded(float* p, Doubles x) {
+    for (int i = 0; i < 8; ++i) p[i] = static_cast<float>(x.v[i]);
+}
+inline Doubles add(Doubles a, Doubles b) {
+    return each_double([&](int i) { return a.v[i] + b.v[i]; });
+}
+inline Doubles sub(Doubles a, Doubles b) {
+    return each_double([&](int i) { return a.v[i] - b.v[i]; });
+}
+inline Doubles mul(Doubles a, Doubles b) {
+    return each_double([&](int i) { return a.v[i] * b.v[i]; });
+}
+inline Doubles fma(Doubles a, Doubles b, Doubles c) {
+    return each_double([&](int i) { return std::fma(a.v[i], b.v[i], c.v[i]); });
+}
+inline Doubles round_even(Doubles x) {
+    return each_double([&](int i) { return std::nearbyint(x.v[i]); });
+}
+inline Doubles floor_of(Doubles x) {
+    return each_double([&](int i) { return std::floor(x.v[i]); });
 }
 
 #include "ops/kernels/algorithms.h"

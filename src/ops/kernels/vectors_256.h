@@ -10,6 +10,9 @@ struct Ints {
 struct Codes {
     __m256i low, high;
 };
+struct Doubles {
+    __m256d low, high;
+};
 struct Bf16 {
     uint16_t bits;
 };
@@ -17,6 +20,7 @@ struct F16 {
     uint16_t bits;
 };
 constexpr int kFloatColumns = 2;  // two chains of 2 columns of 2 registers: 8 of 16
+constexpr bool kOneColumnAtATime = false;
 
 inline __m256i load_256(const void* p) {
     return _mm256_loadu_si256(static_cast<const __m256i*>(p));
@@ -202,4 +206,34 @@ inline __m256i splat_four(const int8_t* q) {
     int32_t four;
     __builtin_memcpy(&four, q, 4);
     return _mm256_set1_epi32(four);
+}
+
+inline Doubles splat_double(double x) {
+    return {_mm256_set1_pd(x), _mm256_set1_pd(x)};
+}
+inline Doubles load(const double* p) {
+    return {_mm256_loadu_pd(p), _mm256_loadu_pd(p + 4)};
+}
+inline void store_rounded(float* p, Doubles x) {
+    _mm_storeu_ps(p, _mm256_cvtpd_ps(x.low));
+    _mm_storeu_ps(p + 4, _mm256_cvtpd_ps(x.high));
+}
+inline Doubles add(Doubles a, Doubles b) {
+    return {_mm256_add_pd(a.low, b.low), _mm256_add_pd(a.high, b.high)};
+}
+inline Doubles sub(Doubles a, Doubles b) {
+    return {_mm256_sub_pd(a.low, b.low), _mm256_sub_pd(a.high, b.high)};
+}
+inline Doubles mul(Doubles a, Doubles b) {
+    return {_mm256_mul_pd(a.low, b.low), _mm256_mul_pd(a.high, b.high)};
+}
+inline Doubles fma(Doubles a, Doubles b, Doubles c) {
+    return {_mm256_fmadd_pd(a.low, b.low, c.low), _mm256_fmadd_pd(a.high, b.high, c.high)};
+}
+inline Doubles round_even(Doubles x) {
+    constexpr int kMode = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+    return {_mm256_round_pd(x.low, kMode), _mm256_round_pd(x.high, kMode)};
+}
+inline Doubles floor_of(Doubles x) {
+    return {_mm256_floor_pd(x.low), _mm256_floor_pd(x.high)};
 }
