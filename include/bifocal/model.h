@@ -22,8 +22,8 @@ struct ModelOptions {
     // "", a SPEC for every layer, or "@layout.json"; "": the checkpoint's own
     std::string attention = {};
     bool exact = false;  // FP32 activations and dequantised weights
-    // A safetensors file with "model.layers.N.self_attn.sinks" [heads] for layers whose mixer says
-    // sink=learned; "": they come from the checkpoint.
+    // A safetensors file with "model.layers.N.self_attn.sinks" [heads], for layers whose mixer says
+    // sink=learned and names no file of its own; "": the checkpoint has them.
     std::string sink_logits = {};
     // How long a sequence will get, for checkpoints with two sets of RoPE frequencies (longrope):
     // above the original context the long ones. 0: the trained length.

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "core/dequant.h"
+#include "formats/safetensors/file.h"
 
 namespace bifocal {
 namespace {
@@ -33,23 +34,26 @@ void add_once(std::vector<std::string>& lines, std::string text) {
 struct LayerBuilder {
     const ModelSpec& spec;
     WeightFinder& finder;
-    const WeightMap& sinks;
+    const std::string& sink_logits_file;
     Precision precision;
     int64_t layer;
     LayerInfo info = {};
 
-    Result<Tensor> sink_logits(const WeightSpec& weight) {
+    Result<Tensor> sink_logits(const std::string& path, const WeightSpec& weight) {
         const std::string name = fmt::format("model.layers.{}.{}", layer, kSinks);
-        const auto found = sinks.find(name);
-        if (found == sinks.end())
-            return Error{.what = "missing tensor",
-                         .where = fmt::format("file of sink logits, tensor '{}'", name)};
-        if (found->second.shape != weight.shape)
+        BIFOCAL_TRY(const safetensors::File file, safetensors::File::open(path));
+        BIFOCAL_TRY(Tensor tensor, file.tensor(name));
+        const std::string where = fmt::format("{}, tensor '{}'", path, name);
+        if (tensor.shape != weight.shape)
             return Error{.what = "wrong shape",
-                         .where = fmt::format("file of sink logits, tensor '{}'", name),
+                         .where = where,
                          .expected = fmt::format("[{}]", fmt::join(weight.shape, ", ")),
-                         .got = fmt::format("[{}]", fmt::join(found->second.shape, ", "))};
-        return found->second;
+                         .got = fmt::format("[{}]", fmt::join(tensor.shape, ", "))};
+        if (!is_real(tensor.dtype))
+            return Error{.what = "unsupported type of a weight",
+                         .where = where,
+                         .got = std::string(dtype_info(tensor.dtype).name)};
+        return tensor;
     }
 
     Result<std::unique_ptr<Mixer>> mixer() {
@@ -61,11 +65,13 @@ struct LayerBuilder {
             error.where = error.where.empty() ? where : where + ", " + error.where;
             return error;
         }
+        std::string sinks_file = (*made)->spec().options.value("sink_logits", "");
+        if (sinks_file.empty()) sinks_file = sink_logits_file;
         WeightMap weights;
         for (const WeightSpec& weight : (*made)->weights()) {
-            const bool from_file = weight.name == kSinks && !sinks.empty();
-            BIFOCAL_TRY(Tensor tensor,
-                        from_file ? sink_logits(weight) : finder.layer_weight(layer, weight));
+            const bool from_file = weight.name == kSinks && !sinks_file.empty();
+            BIFOCAL_TRY(Tensor tensor, from_file ? sink_logits(sinks_file, weight)
+                                                 : finder.layer_weight(layer, weight));
             if (tensor.bytes.empty()) continue;
             info.weights.push_back(line(weight.name, tensor));
             weights.emplace(weight.name, std::move(tensor));
@@ -152,14 +158,15 @@ Status build_head(Decoder& decoder, WeightFinder& finder, Precision precision, M
 
 }  // namespace
 
-Result<Decoder> build_decoder(ModelSpec spec, WeightFinder& finder, const WeightMap& sinks,
-                              Precision precision, ModelInfo& info) {
+Result<Decoder> build_decoder(ModelSpec spec, WeightFinder& finder, const ModelOptions& options,
+                              ModelInfo& info) {
+    const Precision precision = options.exact ? Precision::exact : Precision::fast;
     Decoder decoder;
     decoder.spec = std::move(spec);
     for (LayerSpec& layer : decoder.spec.layers) layer.context.precision = precision;
     BIFOCAL_TRY_STATUS(build_head(decoder, finder, precision, info));
     for (int64_t i = 0; i < static_cast<int64_t>(decoder.spec.layers.size()); ++i) {
-        LayerBuilder builder{decoder.spec, finder, sinks, precision, i};
+        LayerBuilder builder{decoder.spec, finder, options.sink_logits, precision, i};
         DecoderLayer layer;
         BIFOCAL_TRY(layer.mixer, builder.mixer());
         BIFOCAL_TRY(layer.ffn, builder.feed_forward());

@@ -9,9 +9,10 @@
 
 namespace bifocal {
 
-// `sinks`: tensors of a file that the user named, or empty; used before the checkpoint's.
+// Learned sink logits come from the file that a layer's mixer names in its option sink_logits, else
+// from `options.sink_logits`, else from the checkpoint.
 // Fills in info.layers, info.head and info.weight_bytes.
-Result<Decoder> build_decoder(ModelSpec spec, WeightFinder& finder, const WeightMap& sinks,
-                              Precision precision, ModelInfo& info);
+Result<Decoder> build_decoder(ModelSpec spec, WeightFinder& finder, const ModelOptions& options,
+                              ModelInfo& info);
 
 }  // namespace bifocal

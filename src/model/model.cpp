@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <map>
 
-#include "formats/safetensors/file.h"
 #include "model/build.h"
 #include "model/identity.h"
 #include "model/source.h"
@@ -123,14 +122,8 @@ Result<Model> Model::load(const std::string& path, const ModelOptions& options) 
     source.spec.stop_tokens = impl->stop_tokens;
 
     BIFOCAL_TRY_STATUS(replace_layout(source.spec, options.attention));
-    WeightMap sinks;
-    if (!options.sink_logits.empty()) {
-        BIFOCAL_TRY(sinks, safetensors_map(options.sink_logits));
-    }
     WeightFinder finder(source.checkpoint, source.spec);
-    BIFOCAL_TRY(impl->decoder,
-                build_decoder(source.spec, finder, sinks,
-                              options.exact ? Precision::exact : Precision::fast, info));
+    BIFOCAL_TRY(impl->decoder, build_decoder(source.spec, finder, options, info));
     note_unused(finder, impl->notes);
     impl->tokenizer = std::move(source.tokenizer);
     impl->chat_template = std::move(source.chat_template);

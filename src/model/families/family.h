@@ -28,11 +28,11 @@ enum class WindowRule : uint8_t {
 enum class BiasRule : uint8_t { never, always, as_configured };
 
 struct Family {
-    std::string_view name;
-    std::vector<std::string_view> architectures;  // of config.json
-    std::vector<std::string_view> model_types;
-    std::string_view gguf_architecture;  // general.architecture
-    bool gguf_paired_qk = false;         // see unpaired_rows()
+    std::string_view name = {};
+    std::vector<std::string_view> architectures = {};  // of config.json
+    std::vector<std::string_view> model_types = {};
+    std::string_view gguf_architecture = {};  // general.architecture
+    bool gguf_paired_qk = false;              // see unpaired_rows()
 
     // What files may leave out; 0: they may not.
     double norm_eps = 1e-6;

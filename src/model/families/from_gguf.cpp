@@ -188,7 +188,8 @@ Result<ModelSpec> spec_from_gguf(const Family& family, const gguf::Metadata& met
     BIFOCAL_TRY(n.rope, rope(family, keys, checkpoint, n, tokens));
     n.window_rope = n.rope;
     if (family.rope_theta_window > 0) {
-        n.window_rope = {.rotary_dim = n.rope.rotary_dim};
+        n.window_rope = {};
+        n.window_rope.rotary_dim = n.rope.rotary_dim;
         BIFOCAL_TRY(n.window_rope.theta,
                     keys.number("rope.freq_base_swa", family.rope_theta_window));
     }

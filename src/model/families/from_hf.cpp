@@ -14,7 +14,7 @@ using json::Fields;
 template <class T, class U>
 Status read(Result<std::optional<T>> field, U& value) {
     if (!field.ok()) return std::move(field).error();
-    if (*field) value = static_cast<U>(std::move(**field));
+    if (*field) value = U(std::move(**field));
     return {};
 }
 
@@ -185,18 +185,16 @@ Status refuse_unsupported(const Fields& config) {
     return {};
 }
 
-Result<std::vector<int32_t>> read_stops(const Fields& config) {
-    std::vector<int32_t> stops;
+Status read_stops(const Fields& config, std::vector<int32_t>& stops) {
     const json::Json* found = config.find("eos_token_id");
-    if (!found) return stops;
-    if (found->is_array()) {
-        BIFOCAL_TRY(const auto ids, config.integers("eos_token_id"));
-        for (const int64_t id : *ids) stops.push_back(static_cast<int32_t>(id));
-    } else {
-        BIFOCAL_TRY(const auto id, config.integer("eos_token_id", 0, kMaxSize));
-        stops.push_back(static_cast<int32_t>(*id));
-    }
-    return stops;
+    if (!found) return {};
+    std::vector<int64_t> ids(1);
+    if (found->is_array())
+        BIFOCAL_TRY_STATUS(read(config.integers("eos_token_id"), ids));
+    else
+        BIFOCAL_TRY_STATUS(read(config.integer("eos_token_id", 0, kMaxSize), ids[0]));
+    for (const int64_t id : ids) stops.push_back(static_cast<int32_t>(id));
+    return {};
 }
 
 Status read_sizes(const Family& family, const Fields& config, Hyperparameters& n) {
@@ -229,6 +227,12 @@ Status read_sizes(const Family& family, const Fields& config, Hyperparameters& n
 
 }  // namespace
 
+Result<std::vector<int32_t>> stops_from_generation_config(const Fields& config) {
+    std::vector<int32_t> stops;
+    BIFOCAL_TRY_STATUS(read_stops(config, stops));
+    return stops;
+}
+
 Result<ModelSpec> spec_from_hf(const Family& family, const Fields& config, int64_t tokens) {
     BIFOCAL_TRY_STATUS(refuse_unsupported(config));
     Hyperparameters n;
@@ -259,7 +263,7 @@ Result<ModelSpec> spec_from_hf(const Family& family, const Fields& config, int64
     }
     BIFOCAL_TRY_STATUS(read_layers(family, config, n));
     BIFOCAL_TRY_STATUS(read_ropes(family, config, tokens > 0 ? tokens : n.context_length, n));
-    BIFOCAL_TRY(n.stop_tokens, read_stops(config));
+    BIFOCAL_TRY_STATUS(read_stops(config, n.stop_tokens));
     return make_model_spec(family, n);
 }
 

@@ -2,8 +2,8 @@
 // chooses between the two sets of frequencies of longrope; 0: the trained length.
 #pragma once
 
-#include "formats/gguf/metadata.h"
 #include "core/json/json.h"
+#include "formats/gguf/metadata.h"
 #include "model/families/hyperparameters.h"
 
 namespace bifocal {
@@ -14,5 +14,7 @@ Result<ModelSpec> spec_from_gguf(const Family& family, const gguf::Metadata& met
 
 // `config`: config.json, or its text_config in a model that also sees images.
 Result<ModelSpec> spec_from_hf(const Family& family, const json::Fields& config, int64_t tokens);
+// generation_config.json may name more ids that end a text.
+Result<std::vector<int32_t>> stops_from_generation_config(const json::Fields& config);
 
 }  // namespace bifocal

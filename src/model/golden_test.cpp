@@ -1,0 +1,177 @@
+// Tiny random checkpoints of every family against the logits of transformers, written by
+// tools/golden/models.py. Exact path, FP32 rings.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+
+#include "formats/safetensors/file.h"
+#include "model/model_spec.h"
+#include "model/testing/run.h"
+
+namespace bifocal {
+namespace {
+
+const std::string kFolder = std::string(BIFOCAL_SOURCE_DIR) + "/tests/golden/models/";
+
+struct Golden {
+    safetensors::File file;
+    std::vector<int32_t> tokens;
+
+    std::vector<float> floats(const std::string& name) const {
+        const Tensor tensor = file.tensor(name).value();
+        std::vector<float> values(static_cast<size_t>(tensor.elems()));
+        std::memcpy(values.data(), tensor.bytes.data(), tensor.bytes.size());
+        return values;
+    }
+};
+
+Golden golden_of(const std::string& name) {
+    Golden golden{safetensors::File::open(kFolder + name + "/golden.safetensors").value(), {}};
+    const Tensor tokens = golden.file.tensor("tokens").value();
+    golden.tokens.resize(static_cast<size_t>(tokens.elems()));
+    std::memcpy(golden.tokens.data(), tokens.bytes.data(), tokens.bytes.size());
+    return golden;
+}
+
+Model load(const std::string& path, ModelOptions options = {}) {
+    options.exact = true;
+    Result<Model> model = Model::load(path, options);
+    EXPECT_TRUE(model.ok()) << (model.ok() ? "" : model.error().message());
+    return std::move(model).value();
+}
+
+double largest_difference(const std::vector<float>& a, const std::vector<float>& b) {
+    EXPECT_EQ(a.size(), b.size());
+    double largest = 0;
+    for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+        const double difference = std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i]));
+        // A NaN must not pass for small.
+        if (!(difference <= largest)) largest = std::isnan(difference) ? INFINITY : difference;
+    }
+    return largest;
+}
+
+const char* const kCases[] = {
+    "llama",           "llama_tied",   "llama3_rope",    "llama_linear_rope",
+    "llama_yarn_rope", "smollm3",      "smollm3_layers", "mistral",
+    "qwen2",           "qwen2_window", "qwen3",          "phi3",
+    "phi3_longrope",   "gemma3",
+};
+
+class GoldenModel : public ::testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Families, GoldenModel, ::testing::ValuesIn(kCases),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST_P(GoldenModel, LogitsEqualTransformers) {
+    const Golden golden = golden_of(GetParam());
+    const Model model = load(kFolder + GetParam());
+    EXPECT_EQ(model.notes(), std::vector<std::string>{});
+    const std::vector<float> expected = golden.floats("logits");
+    for (const int64_t chunk : {48, 7, 1}) {
+        const double difference = largest_difference(
+            testing::all_logits(model.decoder(), golden.tokens, chunk), expected);
+        EXPECT_LE(difference, 1e-4) << "chunks of " << chunk;
+        if (chunk == 48) RecordProperty("largest_difference", std::to_string(difference));
+    }
+}
+
+TEST_P(GoldenModel, GgufTwinGivesTheSameLogits) {
+    const std::string twin = kFolder + GetParam() + "/model.gguf";
+    if (!std::filesystem::exists(twin)) return;  // an architecture or a scaling GGUF cannot say
+    const Golden golden = golden_of(GetParam());
+    const Model model = load(twin);
+    EXPECT_EQ(model.notes(), std::vector<std::string>{});
+    const double difference = largest_difference(
+        testing::all_logits(model.decoder(), golden.tokens, 48), golden.floats("logits"));
+    EXPECT_LE(difference, 1e-4);
+    const Model folder = load(kFolder + GetParam());
+    const double between =
+        largest_difference(testing::all_logits(model.decoder(), golden.tokens, 48),
+                           testing::all_logits(folder.decoder(), golden.tokens, 48));
+    EXPECT_LE(between, 2e-5);
+}
+
+TEST(Golden, EveryCaseOnDiskIsTested) {
+    for (const auto& entry : std::filesystem::directory_iterator(kFolder)) {
+        if (!entry.is_directory()) continue;
+        const std::string name = entry.path().filename();
+        EXPECT_TRUE(std::ranges::find(kCases, name) != std::end(kCases)) << name;
+    }
+}
+
+// Texts below the original context turn by the short factors.
+TEST(Golden, LongropeShortFactors) {
+    const Golden golden = golden_of("phi3_longrope");
+    const std::vector<float> expected = golden.floats("logits_short");
+    const auto n = static_cast<size_t>(18);
+    for (const char* file : {"", "/model.gguf"}) {
+        const Model model = load(kFolder + "phi3_longrope" + file, {.tokens = 18});
+        const auto tokens = std::span(golden.tokens).first(n);
+        EXPECT_LE(largest_difference(testing::all_logits(model.decoder(), tokens, 18), expected),
+                  1e-4);
+    }
+}
+
+TEST(Golden, ReplacedLayoutsEqualExplicitMasks) {
+    const Golden golden = golden_of("llama_tied");
+    for (const std::string layout : {"window=9", "window=6,sink_tokens=3"}) {
+        const Model model = load(kFolder + "llama_tied", {.attention = "sliding_window:" + layout});
+        EXPECT_EQ(model.spec().layers[0].mixer.kind, "sliding_window");
+        const std::vector<float> expected = golden.floats("logits " + layout);
+        for (const int64_t chunk : {48, 5})
+            EXPECT_LE(largest_difference(testing::all_logits(model.decoder(), golden.tokens, chunk),
+                                         expected),
+                      1e-4)
+                << layout << ", chunks of " << chunk;
+    }
+}
+
+// Sequences of a batch do not see each other, and the last row is the last row.
+TEST(Golden, BatchEqualsSingleSequences) {
+    const Golden golden = golden_of("mistral");
+    const Model model = load(kFolder + "mistral");
+    const Decoder& decoder = model.decoder();
+    const int64_t V = decoder.spec.vocab_size, T = 11;
+    const StatePlan plan = decoder.plan_states({64, DType::f32});
+    ThreadPool pool(2);
+    Workspace workspace(decoder.workspace_bytes(plan, 2, T, Step::Logits::last, pool.size()));
+    Exec exec{pool, workspace};
+    Buffer states[2] = {Buffer(plan.bytes), Buffer(plan.bytes)};
+    std::byte* const slots[] = {states[0].data(), states[1].data()};
+    for (std::byte* slot : slots) decoder.init_states(plan, slot);
+
+    const std::vector<int32_t> tokens(golden.tokens.begin(), golden.tokens.begin() + 2 * T);
+    std::vector<float> logits(static_cast<size_t>(2 * V));
+    const int64_t pos[] = {0, 0};
+    decoder.forward({View<const int32_t, 2>(tokens.data(), {2, T}), pos, slots, Step::Logits::last},
+                    plan, View<float, 2>(logits.data(), {2, V}), exec);
+    for (int64_t b = 0; b < 2; ++b) {
+        const std::vector<float> alone =
+            testing::all_logits(decoder, std::span(tokens).subspan(b * T, T), T);
+        for (int64_t v = 0; v < V; ++v) EXPECT_EQ(logits[b * V + v], alone[(T - 1) * V + v]);
+    }
+}
+
+TEST(Golden, StopTokensComeFromAllFiles) {
+    EXPECT_EQ(load(kFolder + "llama_tied").stop_tokens(), (std::vector<int32_t>{2, 5}));
+}
+
+TEST(Golden, IdentityTellsWeightsApart) {
+    const uint64_t one = load(kFolder + "llama_tied").identity();
+    EXPECT_EQ(one,
+              load(kFolder + "llama_tied", {.attention = "sliding_window:window=9"}).identity());
+    EXPECT_NE(one, load(kFolder + "llama3_rope").identity());
+    EXPECT_NE(one, load(kFolder + "qwen3").identity());
+}
+
+TEST(Golden, ShardsAreOneModel) {
+    const Model model = load(kFolder + "llama");
+    EXPECT_EQ(model.info().format, "safetensors, 4 shards");
+    EXPECT_GT(model.info().n_parameters, 20000);
+    EXPECT_EQ(model.info().layers.size(), 2u);
+}
+
+}  // namespace
+}  // namespace bifocal

@@ -1,0 +1,128 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "core/json/json.h"
+#include "formats/safetensors/file.h"
+#include "model/families/readers.h"
+#include "model/source.h"
+
+namespace bifocal {
+namespace {
+
+namespace fs = std::filesystem;
+using json::Fields;
+
+constexpr uintmax_t kMaxTemplateBytes = 1 << 20;
+
+std::string in(const std::string& folder, const char* file) {
+    return (fs::path(folder) / file).string();
+}
+
+bool is_there(const std::string& path) {
+    std::error_code ignored;
+    return fs::is_regular_file(path, ignored);
+}
+
+// A JSON object in a file, with what its fields point into.
+struct Document {
+    json::Json json;
+    std::string path;
+    Result<Fields> fields() const { return Fields::of(json, path); }
+};
+
+Result<Document> read_document(const std::string& folder, const char* file) {
+    Document document{{}, in(folder, file)};
+    BIFOCAL_TRY(document.json, json::read_file(document.path));
+    return document;
+}
+
+// `text_config` of a model that also sees images, else `config` itself.
+Result<Fields> text_part(const Fields& config) {
+    BIFOCAL_TRY(const auto text, config.object("text_config"));
+    return text ? *text : config;
+}
+
+// A string, or a list of {name, template}, of which we take "default".
+Result<std::optional<std::string>> template_of(const Fields& config) {
+    const json::Json* found = config.find("chat_template");
+    if (!found) return std::optional<std::string>{};
+    if (!found->is_array()) return config.string("chat_template");
+    for (const json::Json& entry : *found) {
+        BIFOCAL_TRY(const Fields fields, Fields::of(entry, config.where() + ", chat_template"));
+        BIFOCAL_TRY(const auto name, fields.string("name"));
+        if (name == "default") return fields.string("template");
+    }
+    return config.error("chat_template", "no template named 'default'");
+}
+
+Result<std::optional<std::string>> read_chat_template(const std::string& folder) {
+    const std::string path = in(folder, "chat_template.jinja");
+    if (is_there(path)) {
+        std::error_code ignored;
+        if (fs::file_size(path, ignored) > kMaxTemplateBytes)
+            return Error{.what = "chat template too large",
+                         .where = path,
+                         .expected = fmt::format("at most {} bytes", kMaxTemplateBytes)};
+        std::ifstream file(path, std::ios::binary);
+        std::string text(std::istreambuf_iterator<char>(file), {});
+        if (!file) return Error{.what = "cannot read file", .where = path};
+        return std::optional(std::move(text));
+    }
+    if (!is_there(in(folder, "tokenizer_config.json"))) return std::optional<std::string>{};
+    BIFOCAL_TRY(const Document document, read_document(folder, "tokenizer_config.json"));
+    BIFOCAL_TRY(const Fields fields, document.fields());
+    return template_of(fields);
+}
+
+}  // namespace
+
+Result<Source> open_folder(const std::string& path, int64_t tokens) {
+    if (!is_there(in(path, "config.json")))
+        return Error{.what = "the folder is no model",
+                     .where = path,
+                     .expected = "config.json and *.safetensors in it",
+                     .hint = "give a folder of that kind or a .gguf file"};
+    BIFOCAL_TRY(const Document document, read_document(path, "config.json"));
+    BIFOCAL_TRY(const Fields config, document.fields());
+    BIFOCAL_TRY(const Fields text, text_part(config));
+    BIFOCAL_TRY(const auto architectures, config.strings("architectures"));
+    BIFOCAL_TRY(const auto model_type, config.string("model_type"));
+    BIFOCAL_TRY(const Family* family,
+                family_of_hf(architectures.value_or(std::vector<std::string>{}),
+                             model_type.value_or(""), document.path));
+
+    Source source;
+    BIFOCAL_TRY(source.spec, spec_from_hf(*family, text, tokens));
+    if (is_there(in(path, "generation_config.json"))) {
+        BIFOCAL_TRY(const Document generation, read_document(path, "generation_config.json"));
+        BIFOCAL_TRY(const Fields fields, generation.fields());
+        BIFOCAL_TRY(const auto stops, stops_from_generation_config(fields));
+        source.spec.stop_tokens.insert(source.spec.stop_tokens.end(), stops.begin(), stops.end());
+    }
+
+    BIFOCAL_TRY(const safetensors::File file, safetensors::File::open_folder(path));
+    source.format = "safetensors";
+    if (file.shards().size() > 1) source.format += fmt::format(", {} shards", file.shards().size());
+    for (const std::string& shard : file.shards()) {
+        std::error_code ignored;
+        source.file_bytes += static_cast<int64_t>(fs::file_size(shard, ignored));
+    }
+    source.name = fs::path(path).filename().string();
+    source.notes = file.warnings();
+    source.checkpoint.where = path;
+    for (const safetensors::TensorInfo& info : file.tensors()) {
+        BIFOCAL_TRY(Tensor tensor, file.tensor(info.name));
+        source.checkpoint.tensors.emplace(info.name, std::move(tensor));
+    }
+
+    if (is_there(in(path, "tokenizer.json"))) {
+        BIFOCAL_TRY(source.tokenizer, tokenizer::Tokenizer::from_json_file(path));
+    }
+    BIFOCAL_TRY(source.chat_template, read_chat_template(path));
+    return source;
+}
+
+}  // namespace bifocal
