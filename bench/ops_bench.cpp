@@ -1,6 +1,7 @@
 // Linear layers in the shapes of SmolLM2-135M (30 layers and the head), for each weight type: one
 // pass at T = 1 against the read bandwidth measured beside it at the same working set, and at
-// T = 256 in multiply-add operations; then the small ops. One JSON line each; figures are medians.
+// T = 256 in operations a second (an add and a multiply are two), beside what the processor can do
+// when it does nothing else; then the small ops. One JSON line each; figures are medians.
 // usage: ops_bench [TYPE...]   (default: all types)
 #include <fmt/format.h>
 
@@ -18,6 +19,10 @@
 #include "ops/norm.h"
 #include "ops/sampling.h"
 #include "ops/vector.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 using namespace bifocal;
 using namespace bifocal::ops;
@@ -43,6 +48,39 @@ double median_time(double seconds, F f) {
     std::sort(times.begin(), times.end());
     return times[times.size() / 2];
 }
+
+// Int8 operations a second of all threads, from registers only; 0 where we do not know how.
+#if defined(__x86_64__)
+__attribute__((target("avx512f,avx512vnni"))) int spin_vnni(int n) {
+    __m512i sums[12];
+    for (__m512i& sum : sums) sum = _mm512_setzero_si512();
+    const __m512i a = _mm512_set1_epi8(3), b = _mm512_set1_epi8(-2);
+    for (int i = 0; i < n; ++i) {
+#pragma GCC unroll 12
+        for (__m512i& sum : sums) sum = _mm512_dpbusd_epi32(sum, a, b);
+    }
+    int lanes[16], total = 0;
+    for (const __m512i& sum : sums) {
+        _mm512_storeu_si512(lanes, sum);
+        total += lanes[0];
+    }
+    return total;
+}
+double int8_peak(ThreadPool& pool) {
+    if (active_isa() != Isa::avx512_vnni) return 0;
+    constexpr int kSteps = 20000;
+    std::vector<int> sink(static_cast<size_t>(pool.size()) * 4);
+    const double time = median_time(0.2, [&] {
+        pool.parallel_for(static_cast<int64_t>(sink.size()), 1,
+                          [&](int64_t i, int64_t, int) { sink[i] = spin_vnni(kSteps); });
+    });
+    return static_cast<double>(sink.size()) * kSteps * 12 * 128 / time;
+}
+#else
+double int8_peak(ThreadPool&) {
+    return 0;
+}
+#endif
 
 Linear random_linear(DType dtype, int64_t n_out, int64_t n_in, std::mt19937_64& rng) {
     std::byte* data = nullptr;
@@ -147,12 +185,13 @@ void bench_type(DType dtype, ThreadPool& pool) {
                name, isa_name(active_isa()), pool.size(), bytes / 1e6, token_s * 1e6, 1 / token_s,
                rate, bandwidth.median_gb_per_s, rate / bandwidth.median_gb_per_s, load_s);
     const double prompt_s = median_time(0.7, [&] { model.run_layers(kRows, scratch, exec); });
+    const double peak = int8_peak(pool);
     const double ops = model.layer_ops() * static_cast<double>(kRows) / prompt_s;
     fmt::print(R"({{"case":"linear_prompt","type":"{}","kernel":"{}","threads":{},"rows":{},)"
-               R"("ms":{:.2f},"tok_per_s":{:.0f},"gop_per_s":{:.0f}}})"
+               R"("ms":{:.2f},"tok_per_s":{:.0f},"gop_per_s":{:.0f},"int8_peak_gop_per_s":{:.0f}}})"
                "\n",
                name, isa_name(active_isa()), pool.size(), kRows, prompt_s * 1e3,
-               static_cast<double>(kRows) / prompt_s, ops / 1e9);
+               static_cast<double>(kRows) / prompt_s, ops / 1e9, peak / 1e9);
     std::fflush(stdout);
 }
 

@@ -17,16 +17,23 @@ namespace bifocal::ops {
 
 struct Linear::Impl {
     std::string name;
-    Tensor weight;  // as stored: rows for the embedding, and for the exact path of quantised types
-    HugeMemory panels;  // empty on the exact path of quantised types
+    int64_t n_out = 0, n_in = 0;
+    DType dtype = DType::f32;
+    HugeMemory panels;
     int64_t panel_size = 0;
     std::vector<float> bias;  // [out] or empty
     const KernelSet* kernels = nullptr;
     Isa isa = Isa::portable;
-    std::optional<Packing> packing;  // int8 activations run on this; none: float path
-    FloatTile float_tile = nullptr;
+    std::optional<Packing> packing;  // of quantised types
+    bool int8 = false;               // against activations in int8 blocks
+    FloatTile float_tile = nullptr;  // otherwise: of the dtype, or of dequantised tiles
+    DequantTile dequant_tile = nullptr;
 
     const std::byte* panel(int64_t i) const { return panels.bytes.data() + i * panel_size; }
+    // Where column k of a panel starts. REQUIRES: k is a multiple of 256.
+    const std::byte* panel_at(int64_t i, int64_t k) const {
+        return panel(i) + panel_bytes(dtype, k);
+    }
 };
 
 Linear::Linear() = default;
@@ -39,15 +46,6 @@ namespace {
 constexpr int64_t kBatchColumns = 10 * kMaxGroup;  // whole groups
 constexpr int64_t kFloatChunk = 256;  // columns of weights summed before they join the total
 constexpr size_t kMaxCalls = 16;
-
-// A tensor that nobody keeps alive is copied.
-Tensor owned(const Tensor& tensor) {
-    if (tensor.owner) return tensor;
-    std::byte* data = nullptr;
-    Tensor copy = make_tensor(tensor.dtype, tensor.shape, &data);
-    std::memcpy(data, tensor.bytes.data(), tensor.bytes.size());
-    return copy;
-}
 
 std::string shape_text(const Tensor& tensor) {
     return fmt::format("{} [{}]", dtype_info(tensor.dtype).name, fmt::join(tensor.shape, ", "));
@@ -108,22 +106,24 @@ Result<Linear> Linear::make(std::string name, const Tensor& weight, const Tensor
         impl->bias.resize(static_cast<size_t>(n_out));
         bifocal::dequantise_row(bias->dtype, bias->bytes.data(), impl->bias);
     }
-    const bool quantised = is_quantised(weight.dtype);
-    if (!quantised) impl->float_tile = float_tile_of(weight.dtype, *impl->kernels);
-    if (quantised && precision == Precision::exact) impl->float_tile = impl->kernels->f32_tile;
-    if (quantised && precision == Precision::fast) impl->packing = packing_of(weight.dtype);
+    impl->n_out = n_out;
+    impl->n_in = n_in;
+    impl->dtype = weight.dtype;
+    impl->packing = packing_of(weight.dtype);
+    impl->int8 = impl->packing && precision == Precision::fast;
+    if (impl->packing) {
+        impl->dequant_tile = impl->kernels->dequant_tile[static_cast<int>(*impl->packing)];
+    }
+    impl->float_tile = float_tile_of(weight.dtype, *impl->kernels);
 
     impl->panel_size = panel_bytes(weight.dtype, n_in);
-    if (!quantised || precision == Precision::fast) {
-        const int64_t n_panels = panel_count(n_out);
-        impl->panels = allocate_huge(static_cast<size_t>(n_panels * impl->panel_size));
-        for (int64_t i = 0; i < n_panels; ++i) {
-            pack_panel(weight, i * kPanelRows,
-                       impl->panels.bytes.subspan(static_cast<size_t>(i * impl->panel_size),
-                                                  static_cast<size_t>(impl->panel_size)));
-        }
+    const int64_t n_panels = panel_count(n_out);
+    impl->panels = allocate_huge(static_cast<size_t>(n_panels * impl->panel_size));
+    for (int64_t i = 0; i < n_panels; ++i) {
+        pack_panel(weight, i * kPanelRows,
+                   impl->panels.bytes.subspan(static_cast<size_t>(i * impl->panel_size),
+                                              static_cast<size_t>(impl->panel_size)));
     }
-    impl->weight = owned(weight);
     impl->name = std::move(name);
     Linear linear;
     linear.impl_ = std::move(impl);
@@ -131,38 +131,53 @@ Result<Linear> Linear::make(std::string name, const Tensor& weight, const Tensor
 }
 
 int64_t Linear::n_in() const {
-    return impl_->weight.shape[1];
+    return impl_->n_in;
 }
 int64_t Linear::n_out() const {
-    return impl_->weight.shape[0];
+    return impl_->n_out;
 }
 DType Linear::dtype() const {
-    return impl_->weight.dtype;
+    return impl_->dtype;
 }
 const std::string& Linear::name() const {
     return impl_->name;
 }
-
 int64_t Linear::weight_bytes() const {
-    if (impl_->panels.bytes.size() != 0) return static_cast<int64_t>(impl_->panels.bytes.size());
-    return static_cast<int64_t>(impl_->weight.bytes.size());
+    return static_cast<int64_t>(impl_->panels.bytes.size());
 }
 
 std::string Linear::kernel() const {
-    const std::string_view type = dtype_info(dtype()).name;
-    std::string how = impl_->packing                    ? "int8"
-                      : impl_->panels.bytes.size() != 0 ? "f32"
-                                                        : "f32, dequantised by tile";
+    const std::string_view how = impl_->int8      ? "int8"
+                                 : impl_->packing ? "f32, dequantised by tile"
+                                                  : "f32";
     const std::string why = impl_->isa == active_isa() ? isa_reason() : "asked for";
-    return fmt::format("{} 16-row {} × {} ({})", isa_name(impl_->isa), type, how, why);
+    return fmt::format("{} 16-row {} × {} ({})", isa_name(impl_->isa), dtype_info(dtype()).name,
+                       how, why);
 }
 
 void Linear::dequantise_row(int64_t i, std::span<float> out) const {
-    BIFOCAL_CHECK(i >= 0 && i < n_out(), "row {} of {}", i, n_out());
-    BIFOCAL_CHECK(static_cast<int64_t>(out.size()) == n_in(), "{} floats for a row of {}",
-                  out.size(), n_in());
-    bifocal::dequantise_row(dtype(), impl_->weight.bytes.data() + i * impl_->weight.row_bytes(),
-                            out);
+    const Impl& w = *impl_;
+    BIFOCAL_CHECK(i >= 0 && i < w.n_out, "row {} of {}", i, w.n_out);
+    BIFOCAL_CHECK(static_cast<int64_t>(out.size()) == w.n_in, "{} floats for a row of {}",
+                  out.size(), w.n_in);
+    const int64_t panel = i / kPanelRows;
+    const int64_t lane = i % kPanelRows;
+    alignas(kAlignment) float tile[kFloatChunk * kPanelRows];
+    for (int64_t k = 0; k < w.n_in; k += kFloatChunk) {
+        const int64_t n_k = std::min(kFloatChunk, w.n_in - k);
+        const auto* at = reinterpret_cast<const uint8_t*>(w.panel_at(panel, k));
+        if (w.packing) {
+            w.dequant_tile(at, n_k / kBlock, tile);
+            for (int64_t j = 0; j < n_k; ++j) out[k + j] = tile[kPanelRows * j + lane];
+            continue;
+        }
+        const auto size = static_cast<size_t>(dtype_info(w.dtype).block_bytes);
+        std::byte row[kFloatChunk * sizeof(float)];
+        for (int64_t j = 0; j < n_k; ++j) {
+            std::memcpy(row + j * size, at + (kPanelRows * j + lane) * size, size);
+        }
+        bifocal::dequantise_row(w.dtype, row, out.subspan(k, n_k));
+    }
 }
 
 namespace {
@@ -223,33 +238,18 @@ void gather_rows(View<const float, 2> x, int64_t begin, int64_t end, float* out)
     });
 }
 
-// 16 rows by n_k columns of stored weights, from column k, as [n_k, 16] floats.
-void dequantise_tile(const Tensor& weight, int64_t row, int64_t k, int64_t n_k, float* out) {
-    const auto n_rows = static_cast<int>(std::min<int64_t>(kPanelRows, weight.shape[0] - row));
-    float values[kFloatChunk];
-    std::memset(out, 0, static_cast<size_t>(n_k) * kPanelRows * sizeof(float));
-    for (int r = 0; r < n_rows; ++r) {
-        dequantise_row(
-            weight.dtype,
-            weight.bytes.data() + (row + r) * weight.row_bytes() + dtype_bytes(weight.dtype, k),
-            {values, static_cast<size_t>(n_k)});
-        for (int64_t i = 0; i < n_k; ++i) out[kPanelRows * i + r] = values[i];
-    }
-}
-
 // One panel with the columns [begin, end), in floats; sums: [end - begin, 16]
 void float_piece(const Linear::Impl& w, int64_t panel, int64_t begin, int64_t end, const float* x,
                  float* sums) {
-    const int64_t n_in = w.weight.shape[1];
+    const int64_t n_in = w.n_in;
     alignas(kAlignment) float tile[kFloatChunk * kPanelRows];
     std::memset(sums, 0, static_cast<size_t>(end - begin) * kPanelRows * sizeof(float));
     for (int64_t k = 0; k < n_in; k += kFloatChunk) {
         const int64_t n_k = std::min(kFloatChunk, n_in - k);
-        const void* weights = tile;
-        if (w.panels.bytes.size() != 0) {
-            weights = w.panel(panel) + dtype_bytes(w.weight.dtype, k * kPanelRows);
-        } else {
-            dequantise_tile(w.weight, panel * kPanelRows, k, n_k, tile);
+        const void* weights = w.panel_at(panel, k);
+        if (w.packing) {
+            w.dequant_tile(static_cast<const uint8_t*>(weights), n_k / kBlock, tile);
+            weights = tile;
         }
         for_each_group(begin, end, [&](Group group) {
             w.float_tile(weights, n_k, x + group.begin * n_in + k * group.size, group.size,
@@ -260,7 +260,7 @@ void float_piece(const Linear::Impl& w, int64_t panel, int64_t begin, int64_t en
 
 void quant_piece(const Linear::Impl& w, int64_t panel, int64_t begin, int64_t end,
                  const ActivationBlock* x, float* sums) {
-    const int64_t n_blocks = w.weight.shape[1] / kBlock;
+    const int64_t n_blocks = w.n_in / kBlock;
     const QuantTile tile = w.kernels->quant_tile[static_cast<int>(*w.packing)];
     const auto* weights = reinterpret_cast<const uint8_t*>(w.panel(panel));
     for_each_group(begin, end, [&](Group group) {
@@ -274,7 +274,7 @@ void write_piece(const LinearCall& call, int64_t panel, int64_t begin, int64_t e
                  const float* sums) {
     const Linear::Impl& w = call.linear->impl();
     const int64_t row = panel * kPanelRows;
-    const int64_t n = std::min<int64_t>(kPanelRows, w.weight.shape[0] - row);
+    const int64_t n = std::min<int64_t>(kPanelRows, w.n_out - row);
     const float* bias = w.bias.empty() ? nullptr : w.bias.data() + row;
     for (int64_t t = begin; t < end; ++t, sums += kPanelRows) {
         float* y = call.y.data + t * call.y.stride[0] + row;
@@ -293,7 +293,7 @@ void run_piece(const LinearCall& call, int64_t panel, int64_t batch, int64_t n_r
     const Linear::Impl& w = call.linear->impl();
     const int64_t begin = batch * kBatchColumns;
     const int64_t end = batch_end(batch, n_rows);
-    if (w.packing) {
+    if (w.int8) {
         quant_piece(w, panel, begin, end, x.blocks, sums);
     } else {
         float_piece(w, panel, begin, end, x.floats, sums);
@@ -320,7 +320,7 @@ void linear_forward(View<const float, 2> x, std::span<const LinearCall> calls, E
         check_shape("y", calls[i].y.shape, {n_rows, linear.n_out()});
         BIFOCAL_CHECK(calls[i].y.stride[1] == 1, "y: elements of a row are {} apart",
                       calls[i].y.stride[1]);
-        (linear.impl().packing ? any_int8 : any_float) = true;
+        (linear.impl().int8 ? any_int8 : any_float) = true;
         first[i + 1] = first[i] + panel_count(linear.n_out()) * n_batches;
     }
 

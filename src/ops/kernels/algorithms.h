@@ -454,6 +454,29 @@ void quant_tile(const uint8_t* panel, int64_t n_blocks, const ActivationBlock* x
     }
 }
 
+template <class P>
+void dequant_tile(const uint8_t* units, int64_t n_blocks, float* out) {
+    const Floats offset = splat(P::kOffset > 0 ? static_cast<float>(1 << P::kOffset) : 0.0f);
+    for (int64_t done = 0; done < n_blocks; done += P::kBlocks, units += P::kUnit) {
+        for (int b = 0; b < P::kBlocks; ++b) {
+            Block w;
+            P::block(units, b, w);
+            for (int g = 0; g < 8; ++g, out += 64) {
+                const Floats scale = P::kHalves && g >= 4 ? w.scale_high : w.scale;
+                const auto weigh = [&](Ints codes) {
+                    const Floats y = mul(sub(to_floats(codes), offset), scale);
+                    if constexpr (P::kMin) return add(y, w.min);
+                    return y;
+                };
+                store(out, weigh(byte_of<0>(w.codes[g])));
+                store(out + 16, weigh(byte_of<1>(w.codes[g])));
+                store(out + 32, weigh(byte_of<2>(w.codes[g])));
+                store(out + 48, weigh(byte_of<3>(w.codes[g])));
+            }
+        }
+    }
+}
+
 // Two chains for each of C columns, of even and odd k; x: [n_k, step]
 template <class T, int C>
 inline void float_columns(const T* panel, int64_t n_k, const float* x, int64_t step, float* out) {
@@ -503,6 +526,9 @@ constexpr KernelSet kTable = {
     .quant_tile = {quant_tile<Q4_0>, quant_tile<Q4_1>, quant_tile<Q5_0>, quant_tile<Q5_1>,
                    quant_tile<Q8_0>, quant_tile<Mxfp4>, quant_tile<Q4_K>, quant_tile<Q5_K>,
                    quant_tile<Q6_K>},
+    .dequant_tile = {dequant_tile<Q4_0>, dequant_tile<Q4_1>, dequant_tile<Q5_0>, dequant_tile<Q5_1>,
+                     dequant_tile<Q8_0>, dequant_tile<Mxfp4>, dequant_tile<Q4_K>,
+                     dequant_tile<Q5_K>, dequant_tile<Q6_K>},
     .f32_tile = float_tile<float>,
     .f16_tile = float_tile<F16>,
     .bf16_tile = float_tile<Bf16>,

@@ -147,6 +147,12 @@ inline Codes look_up(const uint8_t* table, Codes x) {
     return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(load_128(table)), x);
 }
 
+// Byte k of each row's four.
+template <int k>
+inline Ints byte_of(Codes x) {
+    return _mm512_and_si512(_mm512_srli_epi32(x, 8 * k), _mm512_set1_epi32(255));
+}
+
 inline Ints int_zero() {
     return _mm512_setzero_si512();
 }

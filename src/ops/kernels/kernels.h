@@ -58,9 +58,14 @@ using QuantTile = void (*)(const uint8_t* panel, int64_t n_blocks, const Activat
 using FloatTile = void (*)(const void* panel, int64_t n_k, const float* x, int n_columns,
                            float* out);
 
+// The weights of n_blocks blocks from `units` on, bit-equal to core/dequant.h; out: [32 n_blocks,
+// 16] REQUIRES: n_blocks fills whole units.
+using DequantTile = void (*)(const uint8_t* units, int64_t n_blocks, float* out);
+
 struct KernelSet {
     // Linear
     QuantTile quant_tile[kPackings];
+    DequantTile dequant_tile[kPackings];
     FloatTile f32_tile, f16_tile, bf16_tile;
     // Block b of x goes to blocks[b * stride].
     void (*quantise)(const float* x, int64_t n_blocks, ActivationBlock* blocks, int64_t stride);

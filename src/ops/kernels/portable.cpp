@@ -162,6 +162,14 @@ inline Codes look_up(const uint8_t* table, const Codes& x) {
     return each_code([&](int i) { return table[x.v[i]]; });
 }
 
+// Byte k of each row's four.
+template <int k>
+inline Ints byte_of(const Codes& x) {
+    Ints r;
+    for (int i = 0; i < 16; ++i) r.v[i] = x.v[4 * i + k];
+    return r;
+}
+
 inline Ints int_zero() {
     return {};
 }

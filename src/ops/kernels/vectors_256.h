@@ -191,6 +191,14 @@ inline Codes look_up(const uint8_t* table, Codes x) {
     return {_mm256_shuffle_epi8(values, x.low), _mm256_shuffle_epi8(values, x.high)};
 }
 
+// Byte k of each row's four.
+template <int k>
+inline Ints byte_of(Codes x) {
+    const __m256i mask = _mm256_set1_epi32(255);
+    return {_mm256_and_si256(_mm256_srli_epi32(x.low, 8 * k), mask),
+            _mm256_and_si256(_mm256_srli_epi32(x.high, 8 * k), mask)};
+}
+
 inline Ints int_zero() {
     return {_mm256_setzero_si256(), _mm256_setzero_si256()};
 }
