@@ -45,6 +45,9 @@ using ReferenceForward = std::function<void(View<double, 2> x)>;
 
 struct MixerTraits {
     bool trainable = false;  // has a backward
+    // Outputs and states have the same bits however the tokens were cut into chunks; else they
+    // agree within the rule of docs/numerics.md.
+    bool same_bits_for_any_chunking = false;
     std::vector<std::string> devices{"cpu"};
 };
 
@@ -61,8 +64,10 @@ class Mixer {
     virtual StateLayout state_layout(const StateOptions& options) const = 0;
     // Writes the state of a sequence with no tokens.
     virtual void init_state(const StateLayout& layout, std::byte* state) const = 0;
-    // How many tokens can be taken back at `pos` by just moving the position; pos itself: all.
-    virtual int64_t rewind_limit(const StateLayout& layout, int64_t pos) const = 0;
+    // How many tokens can be taken back, by just moving the position, from a state whose furthest
+    // position was `furthest`. All rewinds together stay within it: a sequence at pos <= furthest
+    // can still go back rewind_limit(furthest) - (furthest - pos).
+    virtual int64_t rewind_limit(const StateLayout& layout, int64_t furthest) const = 0;
     // How many of the `pos` tokens seen so far the next query can still read exactly; the rest is
     // what `run` reports as "left the window".
     virtual int64_t tokens_visible(const StateLayout& layout, int64_t pos) const = 0;
@@ -77,6 +82,12 @@ class Mixer {
     enum class Real { f64, f32 };
     virtual ReferenceForward reference(const WeightMap& weights, const StateOptions& options,
                                        Real real) const = 0;
+
+    // The recurrent form in double, for mixers that have one beside the parallel form: a second
+    // definition, written apart. Empty: none.
+    virtual ReferenceForward recurrent_reference(const WeightMap&, const StateOptions&) const {
+        return {};
+    }
 
     // One line for each implementation choice: what runs and why.
     virtual std::vector<std::string> describe() const = 0;

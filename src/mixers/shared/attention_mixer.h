@@ -24,7 +24,7 @@ class AttentionMixer final : public Mixer {
     AttentionMixer(AttentionConfig config, LayerContext context);
 
     const MixerSpec& spec() const override { return config_.spec; }
-    MixerTraits traits() const override { return {}; }
+    MixerTraits traits() const override { return {.same_bits_for_any_chunking = true}; }
     std::vector<WeightSpec> weights() const override;
     Status bind(const WeightMap& weights) override;
 

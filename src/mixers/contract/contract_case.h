@@ -1,0 +1,60 @@
+// What a mixer's cases.h lists: the sizes and options that the contract suite judges it at. Keep
+// sizes pairwise different, so that two swapped ones cannot hide.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "mixers/mixer.h"
+
+namespace bifocal {
+
+struct ContractCase {
+    std::string name;  // letters, digits and '_'; the mixer's kind is put before it
+    MixerSpec spec;
+    LayerContext context;
+    StateOptions options = {.capacity = 100, .kv_dtype = DType::f32};
+    DType weight_dtype = DType::f32;  // of matrices
+    int64_t n_tokens = 59;            // length of the sequences; within the capacity
+    std::vector<int64_t> chunks = {1, 7, 16, 31};
+    // Whether the output at `query` depends on the token at `token`, both absolute and token <=
+    // query. Empty: it always does.
+    std::function<bool(int64_t query, int64_t token)> sees = {};
+    bool runs_long = false;  // also 100,000 steps, or up to the capacity
+};
+
+inline ops::RopeSpec rope_of(double theta, int64_t rotary_dim) {
+    ops::RopeSpec rope;
+    rope.theta = theta;
+    rope.rotary_dim = rotary_dim;
+    return rope;
+}
+
+// A small layer of pairwise different sizes: M 22, H 6, G 2, D 10.
+inline LayerContext small_layer() {
+    LayerContext context;
+    context.layer = 3;
+    context.d_model = 22;
+    context.n_heads = 6;
+    context.n_kv_heads = 2;
+    context.head_dim = 10;
+    context.scale = 0.3f;
+    context.rope = rope_of(1000, 10);
+    return context;
+}
+
+// One that quantised weights fit: M 96, H 4, G 1, D 16, blocks of 32.
+inline LayerContext quantised_layer(Precision precision) {
+    LayerContext context;
+    context.d_model = 96;
+    context.n_heads = 4;
+    context.n_kv_heads = 1;
+    context.head_dim = 16;
+    context.scale = 0.25f;
+    context.rope = rope_of(10000, 16);
+    context.precision = precision;
+    return context;
+}
+
+}  // namespace bifocal
