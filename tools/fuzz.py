@@ -41,13 +41,12 @@ def environment() -> dict[str, str]:
 def fuzz(name: str, program: pathlib.Path, seconds: int) -> tuple[bool, str]:
     """Whether the target stayed clean, and its line."""
     home = ROOT / ".cache/fuzz" / name
-    corpus, findings = home / "corpus", home / "findings"
-    seeds = [str(top / name) for top in (ROOT / "tests/fuzz/corpus", ROOT / "tests/fuzz/seeds") if (top / name).is_dir()]
+    corpus, findings, seeds = home / "corpus", home / "findings", ROOT / "tests/fuzz/corpus" / name
     for folder in (corpus, findings):
         folder.mkdir(parents=True, exist_ok=True)
     command = [program, f"-max_total_time={seconds}", f"-timeout={INPUT_TIMEOUT_S}",
                f"-rss_limit_mb={MEMORY_LIMIT_MB}", f"-artifact_prefix={findings}/", "-print_final_stats=1",
-               corpus, *seeds]
+               corpus, *([seeds] if seeds.is_dir() else [])]
     done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                           env=environment(), cwd=home)
     log = done.stdout.decode("utf-8", "replace")
