@@ -83,8 +83,15 @@ void Machine::step(int64_t count) {
     if (steps_ > kMaxSteps) fail("template runs for too long: limit of 1,000,000 steps");
 }
 
+void Machine::step_bytes(size_t bytes) {
+    bytes_ += bytes;
+    if (bytes_ < 4096) return;
+    step(static_cast<int64_t>(bytes_ >> 12));
+    bytes_ &= 4095;
+}
+
 void Machine::check_memory() const {
-    if (meter.live > kMaxLiveBytes) fail("template needs too much memory: limit of 256 MiB");
+    if (meter.live > kMaxLiveBytes) fail("template needs too much memory: limit of 128 MiB");
 }
 
 Value Machine::string(Text text) {
@@ -106,8 +113,10 @@ Value Machine::sequence(Kind kind, std::vector<Value> items) {
     step_bytes(items.size() * 64);
     auto object = std::make_shared<ListObject>(&meter, std::move(items));
     check_memory();
-    for (const Value& item : object->items)
+    for (const Value& item : object->items) {
         object->depth = std::max(object->depth, item.depth() + 1);
+        object->hashable &= is_hashable(item);
+    }
     if (object->depth > kMaxValueDepth) fail("value is nested too deeply");
     return Value::object(kind, std::move(object));
 }
@@ -203,7 +212,7 @@ std::vector<Value> to_vector(Machine& machine, const Value& value) {
         machine.step_bytes(256);
         items.push_back(std::move(item));
         if (items.size() * sizeof(Value) + machine.meter.live > kMaxLiveBytes)
-            fail("template needs too much memory: limit of 256 MiB");
+            fail("template needs too much memory: limit of 128 MiB");
     }
     return items;
 }

@@ -19,7 +19,7 @@ inline constexpr int kMaxNesting = 1000;         // of evaluations inside each o
 inline constexpr uint32_t kMaxValueDepth = 200;  // of lists in lists
 inline constexpr size_t kMaxOutputBytes = size_t{16} << 20;
 inline constexpr size_t kMaxStringBytes = size_t{32} << 20;
-inline constexpr size_t kMaxLiveBytes = size_t{256} << 20;
+inline constexpr size_t kMaxLiveBytes = size_t{128} << 20;
 inline constexpr int64_t kMaxRange = 100'000;
 inline constexpr int64_t kMaxRangeBound = int64_t{1} << 60;
 
@@ -46,7 +46,7 @@ class Machine {
     ~Machine();
 
     void step(int64_t count = 1);
-    void step_bytes(size_t bytes) { step(static_cast<int64_t>(bytes >> 12)); }
+    void step_bytes(size_t bytes);  // 4 KiB of work are one step
     void check_memory() const;
 
     Value string(Text text);
@@ -76,6 +76,7 @@ class Machine {
   private:
     std::function<std::tm()> clock_;
     int64_t steps_ = 0;
+    size_t bytes_ = 0;                                          // of work that is no whole step yet
     std::vector<std::shared_ptr<NamespaceObject>> namespaces_;  // they may hold each other
     std::vector<std::unique_ptr<Scope>> scopes_;
     std::vector<std::shared_ptr<LoopObject>> loops_;  // that remember values: perhaps themselves

@@ -32,14 +32,12 @@ class Parser {
     Body statements(std::vector<std::string_view> ends) {
         if (++depth_ > kMaxStmtDepth)
             p_.error("statements are nested too deeply", p_.current().offset);
-        const size_t begin = p_.current().offset;
         Body body;
         while (true) {
             const Lexeme& token = p_.current();
             if (token.token == Token::end) {
                 if (!ends.empty())
-                    p_.error(fmt::format("template ends where '{}' is expected", ends.back()),
-                             begin);
+                    p_.error(fmt::format("tag has no '{}'", ends.back()), open_tags_.back());
                 break;
             }
             if (token.token == Token::data) {
@@ -55,7 +53,9 @@ class Parser {
                 const size_t offset = p_.next().offset;
                 if (p_.current().token != Token::name) p_.unexpected("the name of a tag");
                 if (std::ranges::count(ends, p_.current().text)) break;
+                open_tags_.push_back(offset);
                 body.push_back(statement(offset));
+                open_tags_.pop_back();
                 p_.expect(Token::block_end, "'%}'");
             }
         }
@@ -245,6 +245,7 @@ class Parser {
     ExpressionParser p_;
     int depth_ = 0;
     int loops_ = 0;
+    std::vector<size_t> open_tags_;
 };
 
 }  // namespace

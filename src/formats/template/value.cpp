@@ -217,10 +217,7 @@ bool is_hashable(const Value& value) {
         case Kind::view:
             return value.get<ViewObject>().part == ViewObject::values;
         case Kind::tuple:
-            for (const Value& item : value.items()) {
-                if (!is_hashable(item)) return false;
-            }
-            return true;
+            return value.get<ListObject>().hashable;
         default:
             return true;
     }

@@ -135,7 +135,8 @@ struct ListObject : Object {
     ListObject(Meter* m, std::vector<Value> v)
         : Object(m, v.capacity() * sizeof(Value) + 64), items(std::move(v)) {}
     std::vector<Value> items;
-    bool group = false;  // a pair made by `groupby`, with .grouper and .list
+    bool hashable = true;  // all items are, so that a tuple may be a key
+    bool group = false;    // a pair made by `groupby`, with .grouper and .list
 };
 
 struct DictObject : Object {
