@@ -27,7 +27,8 @@ enum class KvType : uint8_t { bf16, f32 };
 
 struct EngineOptions {
     KvType kv_type = KvType::bf16;
-    int64_t capacity = 0;  // tokens that full attention can hold; 0: the model's context length
+    int64_t capacity = 0;     // tokens that full attention can hold; 0: the model's context length
+    int64_t max_tokens = -1;  // most tokens of any sequence, whatever the layout; -1: any number
     // Ceiling on the state of one sequence; 0: none. A layout that needs more is refused.
     int64_t max_bytes_per_sequence = 0;
     int64_t max_sessions = 1;  // state slots
@@ -45,7 +46,7 @@ struct MemoryReport {
     int64_t full_attention_bytes = 0;  // what full attention would hold after these tokens
     int64_t tokens_visible = 0;        // that some layer can still read exactly
     int64_t tokens_left = 0;           // that left every window
-    int64_t capacity = -1;             // most tokens the layout can hold; -1: any number
+    int64_t capacity = -1;             // most tokens it may have; -1: any number
     int64_t logits_bytes = 0;          // of this sequence's last logits
     int64_t workspace_bytes = 0;       // scratch, one for all sequences
 };

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/cpu_features.h"
 #include "mixers/mixer.h"
 
 namespace bifocal {
@@ -59,19 +60,29 @@ void Engine::Impl::forward(std::span<Session::Impl* const> sessions, View<const 
     }
 }
 
+int64_t Engine::Impl::max_tokens() const {
+    if (options.max_tokens < 0 || plan.max_tokens < 0)
+        return std::max(options.max_tokens, plan.max_tokens);
+    return std::min(options.max_tokens, plan.max_tokens);
+}
+
 Status Engine::Impl::check_room(const Session::Impl& session,
                                 std::span<const int32_t> tokens) const {
     const auto n = static_cast<int64_t>(tokens.size());
-    const int64_t needed = session.pos + n;
-    if (plan.max_tokens >= 0 && needed > plan.max_tokens)
+    const int64_t needed = session.pos + n, most = max_tokens();
+    if (most >= 0 && needed > most) {
+        const bool is_full = plan.max_tokens == most;  // of a layout that has an end
         return Error{
             .what = session.pos == 0
                         ? fmt::format("a prompt of {} tokens does not fit", n)
                         : fmt::format("{} more tokens after {} do not fit", n, session.pos),
-            .expected = fmt::format("at most {} tokens, what full attention was given room for",
-                                    plan.max_tokens),
-            .hint = fmt::format("try -c {}, or --attention sliding_window:window=508,sink_tokens=4",
-                                needed)};
+            .expected = fmt::format("at most {} tokens{}", most,
+                                    is_full ? ", the capacity of full attention" : " (-c)"),
+            .hint = fmt::format("-c {} makes room for them{}", needed,
+                                is_full ? ", --attention sliding_window:window=508,sink_tokens=4 "
+                                          "reads any length"
+                                        : "")};
+    }
     for (const int32_t token : tokens)
         if (token < 0 || token >= decoder.spec.vocab_size)
             return Error{.what = "token id outside the vocabulary",
@@ -122,14 +133,13 @@ Result<Engine> Engine::make(const Decoder& decoder, uint64_t identity,
             .expected = fmt::format("at most {} bytes per sequence", filled.max_bytes_per_sequence),
             .got = fmt::format("{}", bytes),
             .hint = "give --mem-per-seq without a window to get the largest one that fits"};
-    size_t workspace = std::max(decoder.workspace_bytes(1, filled.chunk, Step::Logits::last),
-                                decoder.workspace_bytes(filled.max_batch, 1, Step::Logits::last));
-    if (filled.max_batch > 1)
-        workspace = std::max(
-            workspace, decoder.workspace_bytes(filled.max_batch, filled.chunk, Step::Logits::last));
-    if (filled.scores)
-        workspace =
-            std::max(workspace, decoder.workspace_bytes(1, filled.chunk, Step::Logits::all));
+    if (filled.n_threads == 0) filled.n_threads = available_cores();
+    const auto scratch = [&](int64_t batch, int64_t n_tokens, Step::Logits logits) {
+        return decoder.workspace_bytes(plan, batch, n_tokens, logits, filled.n_threads);
+    };
+    const size_t workspace =
+        std::max(scratch(filled.max_batch, filled.chunk, Step::Logits::last),
+                 filled.scores ? scratch(1, filled.chunk, Step::Logits::all) : 0);
     return Engine(std::make_unique<Impl>(decoder, identity, filled, std::move(plan), workspace));
 }
 
@@ -290,7 +300,7 @@ MemoryReport Session::memory() const {
         full_attention_bytes(engine.decoder.spec, engine.options.kv_type, impl_->pos);
     report.tokens_visible = engine.decoder.tokens_visible(engine.plan, impl_->pos);
     report.tokens_left = impl_->pos - report.tokens_visible;
-    report.capacity = engine.plan.max_tokens;
+    report.capacity = engine.max_tokens();
     report.logits_bytes = static_cast<int64_t>(impl_->logits.size() * sizeof(float));
     report.workspace_bytes = static_cast<int64_t>(engine.workspace.size());
     return report;

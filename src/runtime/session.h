@@ -32,6 +32,8 @@ struct Engine::Impl {
     // tokens: [B, T]; logits: as Decoder::forward
     void forward(std::span<Session::Impl* const> sessions, View<const int32_t, 2> tokens,
                  Step::Logits wanted, View<float, 2> logits);
+    // Tokens that a sequence may have; -1: any number.
+    int64_t max_tokens() const;
     Status check_room(const Session::Impl& session, std::span<const int32_t> tokens) const;
 };
 
