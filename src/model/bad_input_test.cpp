@@ -1,0 +1,270 @@
+// What is wrong with a folder or file is said in one line, with the place.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+
+#include "bifocal/model.h"
+#include "core/json/json.h"
+#include "formats/gguf/file.h"
+#include "formats/gguf/writer.h"
+#include "formats/safetensors/file.h"
+#include "formats/safetensors/writer.h"
+
+namespace bifocal {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+const fs::path kGolden = fs::path(BIFOCAL_SOURCE_DIR) / "tests/golden/models";
+
+// A copy of a golden checkpoint that a test may damage.
+class BadInput : public ::testing::Test {
+  protected:
+    void SetUp() override {
+        folder_ = fs::temp_directory_path() /
+                  ("bifocal_bad_input_" + std::to_string(getpid()) + "_" +
+                   ::testing::UnitTest::GetInstance()->current_test_info()->name());
+        fs::create_directories(folder_);
+    }
+    void TearDown() override { fs::remove_all(folder_); }
+
+    void copy(const std::string& name) {
+        for (const auto& entry : fs::directory_iterator(kGolden / name))
+            fs::copy(entry.path(), folder_ / entry.path().filename(),
+                     fs::copy_options::overwrite_existing);
+    }
+    void edit_config(const std::function<void(json::Json&)>& edit) {
+        const std::string path = folder_ / "config.json";
+        json::Json config = json::read_file(path).value();
+        edit(config);
+        std::ofstream(path) << config.dump();
+    }
+    // Writes model.safetensors again.
+    using Tensors = std::vector<safetensors::NamedTensor>;
+    void edit_tensors(const std::function<void(Tensors&)>& edit) {
+        const std::string path = folder_ / "model.safetensors";
+        const safetensors::File file = safetensors::File::open(path).value();
+        Tensors tensors;
+        for (const safetensors::TensorInfo& info : file.tensors())
+            tensors.push_back({info.name, file.tensor(info.name).value()});
+        edit(tensors);
+        ASSERT_TRUE(safetensors::write_file(folder_ / "new", tensors).ok());
+        fs::rename(folder_ / "new", path);
+    }
+    std::string message(const ModelOptions& options = {}) { return message_of(folder_, options); }
+    static std::string message_of(const std::string& path, const ModelOptions& options = {}) {
+        const Result<Model> model = Model::load(path, options);
+        if (model.ok()) return "loaded";
+        const std::string text = model.error().message();
+        EXPECT_EQ(text.find('\n'), std::string::npos) << text;
+        return text;
+    }
+
+    fs::path folder_;
+};
+
+TEST_F(BadInput, MissingPath) {
+    EXPECT_THAT(message_of("/no/such/model.gguf"),
+                AllOf(HasSubstr("/no/such/model.gguf"), HasSubstr("no such file")));
+}
+
+TEST_F(BadInput, FolderWithoutConfig) {
+    EXPECT_THAT(message(), AllOf(HasSubstr("no model"), HasSubstr("config.json")));
+}
+
+TEST_F(BadInput, FolderWithoutWeights) {
+    copy("llama_tied");
+    fs::remove(folder_ / "model.safetensors");
+    EXPECT_THAT(message(), HasSubstr("model.safetensors"));
+}
+
+TEST_F(BadInput, MissingShard) {
+    copy("llama");
+    fs::remove(folder_ / "model-00002-of-00004.safetensors");
+    EXPECT_THAT(message(), HasSubstr("model-00002-of-00004.safetensors"));
+}
+
+TEST_F(BadInput, ForeignFile) {
+    std::ofstream(folder_ / "model.gguf") << "this is no model at all, only text";
+    EXPECT_THAT(message_of(folder_ / "model.gguf"), HasSubstr("model.gguf"));
+}
+
+TEST_F(BadInput, UnknownArchitecture) {
+    copy("llama_tied");
+    edit_config([](json::Json& config) { config["architectures"] = {"MambaForCausalLM"}; });
+    EXPECT_THAT(message(), AllOf(HasSubstr("architecture"), HasSubstr("got MambaForCausalLM"),
+                                 HasSubstr("LlamaForCausalLM"), HasSubstr("Gemma3ForCausalLM")));
+}
+
+TEST_F(BadInput, UnknownGgufArchitecture) {
+    gguf::Writer writer;
+    writer.add_string("general.architecture", "mamba");
+    ASSERT_TRUE(writer.write(folder_ / "model.gguf").ok());
+    EXPECT_THAT(message_of(folder_ / "model.gguf"),
+                AllOf(HasSubstr("got mamba"), HasSubstr("llama"), HasSubstr("gemma3")));
+}
+
+TEST_F(BadInput, MissingKey) {
+    copy("llama_tied");
+    edit_config([](json::Json& config) { config.erase("hidden_size"); });
+    EXPECT_THAT(message(), AllOf(HasSubstr("hidden_size"), HasSubstr("missing")));
+}
+
+TEST_F(BadInput, KeyOfAnotherType) {
+    copy("llama_tied");
+    edit_config([](json::Json& config) { config["num_hidden_layers"] = "two"; });
+    EXPECT_THAT(message(), HasSubstr("num_hidden_layers"));
+}
+
+TEST_F(BadInput, HeadsThatDoNotDivide) {
+    copy("llama_tied");
+    edit_config([](json::Json& config) { config["num_key_value_heads"] = 3; });
+    EXPECT_THAT(message(), AllOf(HasSubstr("key-value heads"), HasSubstr("got 3")));
+}
+
+TEST_F(BadInput, EpsilonZero) {
+    copy("llama_tied");
+    edit_config([](json::Json& config) { config["rms_norm_eps"] = 0.0; });
+    EXPECT_THAT(message(), HasSubstr("epsilon"));
+}
+
+TEST_F(BadInput, UnknownActivation) {
+    copy("llama_tied");
+    edit_config([](json::Json& config) { config["hidden_act"] = "relu2"; });
+    EXPECT_THAT(message(), AllOf(HasSubstr("activation"), HasSubstr("got relu2")));
+}
+
+TEST_F(BadInput, UnknownRopeType) {
+    copy("llama_tied");
+    edit_config([](json::Json& config) { config["rope_parameters"]["rope_type"] = "dynamic"; });
+    EXPECT_THAT(message(), AllOf(HasSubstr("rope_type"), HasSubstr("got dynamic")));
+}
+
+TEST_F(BadInput, RopeThetaTwiceAndDifferent) {
+    copy("llama_tied");
+    edit_config([](json::Json& config) { config["rope_theta"] = 12345.0; });
+    EXPECT_THAT(message(), AllOf(HasSubstr("rope_theta"), HasSubstr("12345")));
+}
+
+TEST_F(BadInput, UnknownLayerType) {
+    copy("gemma3");
+    edit_config([](json::Json& config) { config["layer_types"][1] = "linear_attention"; });
+    EXPECT_THAT(message(), AllOf(HasSubstr("layer_types"), HasSubstr("linear_attention")));
+}
+
+TEST_F(BadInput, LayerTypesTooShort) {
+    copy("gemma3");
+    edit_config([](json::Json& config) { config["layer_types"].erase(0); });
+    EXPECT_THAT(message(), AllOf(HasSubstr("layer_types"), HasSubstr("expected 3, got 2")));
+}
+
+TEST_F(BadInput, LogitCapping) {
+    copy("gemma3");
+    edit_config([](json::Json& config) { config["final_logit_softcapping"] = 30.0; });
+    EXPECT_THAT(message(), HasSubstr("final_logit_softcapping"));
+}
+
+TEST_F(BadInput, MissingTensor) {
+    copy("llama_tied");
+    edit_tensors([](Tensors& tensors) {
+        std::erase_if(tensors, [](const auto& tensor) {
+            return tensor.name == "model.layers.1.self_attn.k_proj.weight";
+        });
+    });
+    EXPECT_THAT(message(),
+                AllOf(HasSubstr("missing tensor"),
+                      HasSubstr("model.layers.1.self_attn.k_proj.weight"), HasSubstr("[24, 32]")));
+}
+
+TEST_F(BadInput, WrongShape) {
+    copy("llama_tied");
+    edit_config([](json::Json& config) { config["intermediate_size"] = 48; });
+    EXPECT_THAT(message(), AllOf(HasSubstr("wrong shape"), HasSubstr("mlp.gate_proj.weight"),
+                                 HasSubstr("expected [48, 32], got [40, 32]")));
+}
+
+TEST_F(BadInput, WrongShapeOfAFusedTensor) {
+    copy("phi3");
+    edit_config([](json::Json& config) { config["num_key_value_heads"] = 1; });
+    EXPECT_THAT(message(), AllOf(HasSubstr("wrong shape"), HasSubstr("self_attn.qkv_proj.weight"),
+                                 HasSubstr("expected [72, 48], got [96, 48]")));
+}
+
+TEST_F(BadInput, VocabularyMismatch) {
+    copy("llama_tied");
+    edit_config([](json::Json& config) { config["vocab_size"] = 98; });
+    EXPECT_THAT(message(), AllOf(HasSubstr("embed_tokens"), HasSubstr("expected [98, 32]")));
+}
+
+TEST_F(BadInput, IntegerWeights) {
+    copy("llama_tied");
+    edit_tensors([](Tensors& tensors) {
+        std::byte* data = nullptr;
+        for (safetensors::NamedTensor& tensor : tensors)
+            if (tensor.name == "model.norm.weight")
+                tensor.tensor = make_tensor(DType::i32, {32}, &data);
+    });
+    EXPECT_THAT(message(), AllOf(HasSubstr("model.norm.weight"), HasSubstr("i32")));
+}
+
+TEST_F(BadInput, TiedHeadThatDiffers) {
+    copy("llama3_rope");  // stored untied
+    edit_config([](json::Json& config) { config["tie_word_embeddings"] = true; });
+    EXPECT_THAT(message(), AllOf(HasSubstr("lm_head.weight"), HasSubstr("differs")));
+}
+
+TEST_F(BadInput, UntiedHeadThatIsMissing) {
+    copy("llama_tied");
+    edit_config([](json::Json& config) { config["tie_word_embeddings"] = false; });
+    EXPECT_THAT(message(), AllOf(HasSubstr("missing tensor"), HasSubstr("lm_head.weight")));
+}
+
+TEST_F(BadInput, UnexpectedTensorsAreListed) {
+    copy("llama_tied");
+    edit_tensors([](Tensors& tensors) {
+        tensors.push_back({"model.layers.0.surprise", tensors[0].tensor});
+    });
+    const Result<Model> model = Model::load(folder_);
+    ASSERT_TRUE(model.ok()) << model.error().message();
+    EXPECT_THAT(model->notes(),
+                ::testing::ElementsAre("1 tensors are not used: model.layers.0.surprise"));
+}
+
+TEST_F(BadInput, AttentionThatDoesNotFit) {
+    copy("llama_tied");
+    EXPECT_THAT(message({.attention = "sliding_windw:window=9"}), HasSubstr("sliding_windw"));
+    EXPECT_THAT(message({.attention = "sliding_window:window=0"}), HasSubstr("window"));
+    EXPECT_THAT(message({.attention = "sliding_window:windo=9"}), HasSubstr("windo"));
+}
+
+TEST_F(BadInput, LearnedSinksThatAreNowhere) {
+    copy("llama_tied");
+    const std::string layout = "sliding_window:window=9,sink=learned";
+    EXPECT_THAT(message({.attention = layout}), HasSubstr("self_attn.sinks"));
+    EXPECT_THAT(message({.attention = layout, .sink_logits = folder_ / "model.safetensors"}),
+                HasSubstr("model.layers.0.self_attn.sinks"));
+    EXPECT_THAT(message({.attention = layout, .sink_logits = folder_ / "none"}), HasSubstr("none"));
+}
+
+TEST_F(BadInput, LearnedSinksFromAFile) {
+    copy("llama_tied");
+    const float logits[] = {0.5f, -1.0f, 2.0f, 0.0f};
+    std::vector<safetensors::NamedTensor> sinks;
+    for (const char* layer : {"0", "1"})
+        sinks.push_back({std::string("model.layers.") + layer + ".self_attn.sinks",
+                         make_tensor_f32({4}, logits)});
+    ASSERT_TRUE(safetensors::write_file(folder_ / "sinks", sinks).ok());
+    EXPECT_EQ(message({.attention = "sliding_window:window=9,sink=learned",
+                       .sink_logits = folder_ / "sinks"}),
+              "loaded");
+}
+
+}  // namespace
+}  // namespace bifocal

@@ -1,0 +1,155 @@
+#include "model/weight_table.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <set>
+
+#include "model/families/family.h"
+#include "model/identity.h"
+
+namespace bifocal {
+namespace {
+
+std::vector<float> floats(const Tensor& tensor) {
+    std::vector<float> values(static_cast<size_t>(tensor.elems()));
+    std::memcpy(values.data(), tensor.bytes.data(), tensor.bytes.size());
+    return values;
+}
+
+ModelSpec small_spec() {
+    ModelSpec spec;
+    spec.vocab_size = 11;
+    spec.d_model = 5;
+    LayerSpec layer;
+    layer.d_ff = 7;
+    layer.context.n_heads = 4;
+    layer.context.n_kv_heads = 2;
+    layer.context.head_dim = 6;
+    spec.layers = {layer};
+    return spec;
+}
+
+TEST(WeightTable, RowsPutInPairsComeBackAsHalves) {
+    // Two heads of six rows, one element each: row h·3 + j of a head is stored as row 2j + h.
+    const float stored[] = {0, 3, 1, 4, 2, 5, 6, 9, 7, 10, 8, 11};
+    const Tensor ours = unpaired_rows(make_tensor_f32({12, 1}, stored), 6);
+    EXPECT_THAT(floats(ours), ::testing::ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11));
+}
+
+// The scores of a rotation by neighbours on stored rows are those of a rotation by halves on ours.
+TEST(WeightTable, BothRotationsGiveTheSameScores) {
+    const float q_stored[] = {0.3f, -1.2f, 0.7f, 0.1f, 2.0f, -0.4f};
+    const float k_stored[] = {1.1f, 0.2f, -0.6f, 0.9f, 0.5f, -1.5f};
+    const std::vector<float> q = floats(unpaired_rows(make_tensor_f32({6, 1}, q_stored), 6));
+    const std::vector<float> k = floats(unpaired_rows(make_tensor_f32({6, 1}, k_stored), 6));
+    const auto turned = [](std::span<const float> x, int a, int b, double angle) {
+        return std::pair{x[a] * std::cos(angle) - x[b] * std::sin(angle),
+                         x[b] * std::cos(angle) + x[a] * std::sin(angle)};
+    };
+    double by_pairs = 0, by_halves = 0;
+    for (int j = 0; j < 3; ++j) {
+        const double speed = std::pow(10.0, -j);
+        const auto [q1, q2] = turned(q_stored, 2 * j, 2 * j + 1, 5 * speed);
+        const auto [k1, k2] = turned(k_stored, 2 * j, 2 * j + 1, 2 * speed);
+        by_pairs += q1 * k1 + q2 * k2;
+        const auto [q3, q4] = turned(q, j, j + 3, 5 * speed);
+        const auto [k3, k4] = turned(k, j, j + 3, 2 * speed);
+        by_halves += q3 * k3 + q4 * k4;
+    }
+    EXPECT_NEAR(by_pairs, by_halves, 1e-6);
+}
+
+TEST(WeightTable, FusedRowsAreFoundInBothNamings) {
+    const ModelSpec spec = small_spec();
+    std::vector<float> values(48 * 5);
+    for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i / 5);
+    for (const bool is_gguf : {false, true}) {
+        Checkpoint checkpoint;
+        checkpoint.is_gguf = is_gguf;
+        const char* name =
+            is_gguf ? "blk.0.attn_qkv.weight" : "model.layers.0.self_attn.qkv_proj.weight";
+        checkpoint.tensors[name] = make_tensor_f32({48, 5}, values);
+        WeightFinder finder(checkpoint, spec);
+        const struct {
+            const char* name;
+            int64_t rows;
+            float first;
+        } parts[] = {{"self_attn.q_proj.weight", 24, 0},
+                     {"self_attn.k_proj.weight", 12, 24},
+                     {"self_attn.v_proj.weight", 12, 36}};
+        for (const auto& part : parts) {
+            const Result<Tensor> found = finder.layer_weight(0, {part.name, {part.rows, 5}});
+            ASSERT_TRUE(found.ok()) << found.error().message();
+            EXPECT_EQ(floats(*found).front(), part.first);
+        }
+        EXPECT_TRUE(finder.unused().empty());
+    }
+}
+
+TEST(WeightTable, PairedRowsAreUnpairedInsideAFusedTensorToo) {
+    const ModelSpec spec = small_spec();
+    std::vector<float> values(48);
+    for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
+    Checkpoint checkpoint;
+    checkpoint.is_gguf = checkpoint.is_qk_paired = true;
+    checkpoint.tensors["blk.0.attn_qkv.bias"] = make_tensor_f32({48}, values);
+    WeightFinder finder(checkpoint, spec);
+    const Tensor k = finder.layer_weight(0, {"self_attn.k_proj.bias", {12}}).value();
+    EXPECT_THAT(floats(k), ::testing::ElementsAre(24, 26, 28, 25, 27, 29, 30, 32, 34, 31, 33, 35));
+    const Tensor v = finder.layer_weight(0, {"self_attn.v_proj.bias", {12}}).value();
+    EXPECT_EQ(floats(v)[1], 37);
+}
+
+// A mixer of the future brings weights that GGUF has no name for.
+TEST(WeightTable, UnlistedNamesAreTakenAsTheyAre) {
+    const ModelSpec spec = small_spec();
+    Checkpoint checkpoint;
+    const float values[] = {1, 2, 3};
+    checkpoint.tensors["model.layers.0.linear_attn.A_log"] = make_tensor_f32({3}, values);
+    WeightFinder finder(checkpoint, spec);
+    EXPECT_TRUE(finder.layer_weight(0, {"linear_attn.A_log", {3}}).ok());
+    checkpoint.is_gguf = true;
+    WeightFinder gguf_finder(checkpoint, spec);
+    const Result<Tensor> missing = gguf_finder.layer_weight(0, {"linear_attn.A_log", {3}});
+    ASSERT_FALSE(missing.ok());
+    EXPECT_THAT(missing.error().message(), ::testing::HasSubstr("linear_attn.A_log"));
+}
+
+TEST(WeightTable, NamesAreUnique) {
+    std::set<std::pair<std::string_view, int>> names;
+    for (const WeightRow& row : layer_weight_rows())
+        EXPECT_TRUE(names.insert({row.name, static_cast<int>(row.when)}).second) << row.name;
+}
+
+TEST(Families, EveryArchitectureNamesOneFamily) {
+    std::set<std::string_view> names;
+    for (const Family& family : families()) {
+        for (const std::string_view name : family.architectures)
+            EXPECT_TRUE(names.insert(name).second) << name;
+        for (const std::string_view name : family.model_types)
+            EXPECT_TRUE(names.insert(name).second) << name;
+    }
+    // Only these store q and k for a rotation of neighbours.
+    for (const Family& family : families())
+        EXPECT_EQ(family.gguf_paired_qk,
+                  family.gguf_architecture == "llama" || family.gguf_architecture == "smollm3")
+            << family.name;
+}
+
+TEST(Identity, EveryByteCounts) {
+    std::vector<std::byte> bytes(1000);
+    std::set<uint64_t> seen{hash_bytes(bytes, 0)};
+    for (size_t i = 0; i < bytes.size(); ++i) {
+        bytes[i] = std::byte{1};
+        EXPECT_TRUE(seen.insert(hash_bytes(bytes, 0)).second) << i;
+        bytes[i] = std::byte{0};
+    }
+    for (size_t n = 0; n < 1000; ++n)
+        EXPECT_TRUE(seen.insert(hash_bytes(std::span(bytes).first(n), 0)).second) << n;
+}
+
+}  // namespace
+}  // namespace bifocal
