@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Renders the cases of template_cases.py and the chat templates of template_styles.py with jinja2, in
-the environment that transformers gives chat templates, and writes tests/golden/template/*.jsonl: a first
+the environment that transformers gives chat templates, and writes tests/golden/template/*.jsonl
+(and from the same templates the fuzzer's seeds): a first
 line with the versions, then one case a line: template, variables, and what jinja2 made of them ("expected")
 or the fact that it refused ("error"). Run it with a Python that has jinja2 3.1.6.
 """
@@ -18,7 +19,9 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 import template_cases
 import template_styles
 
-OUT = pathlib.Path(__file__).resolve().parents[2] / "tests/golden/template"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+OUT = ROOT / "tests/golden/template"
+SEEDS = ROOT / "tests/fuzz/corpus/template"
 CLOCK = datetime.datetime(2026, 2, 3, 4, 5, 6)  # what strftime_now sees, here and in the test
 BASE = {"messages": [], "tools": None, "documents": None, "add_generation_prompt": False}
 
@@ -121,6 +124,17 @@ def style(key):
     return line, template_styles.STYLES[key[0]], template_styles.variables(*key[1:])
 
 
+def write_seeds(cases):
+    """Seeds of the fuzzer: the styles, and small cases that render, a few in each file."""
+    SEEDS.mkdir(parents=True, exist_ok=True)
+    for name, source in template_styles.STYLES.items():
+        (SEEDS / f"style_{name}").write_text(source, encoding="utf-8", newline="")
+    good = [c for c in cases if "expected" in render(c, template_cases.DATA)]
+    for first in range(0, len(good), 24):
+        text = "\n".join(good[first:first + 24])
+        (SEEDS / f"cases_{first // 24:02}").write_text(text, encoding="utf-8", newline="")
+
+
 def main():
     if jinja2.__version__ != "3.1.6":
         sys.exit(f"needs jinja2 3.1.6, got {jinja2.__version__}")
@@ -130,6 +144,7 @@ def main():
     write("styles", {"styles": template_styles.STYLES, "conversations": template_styles.CONVERSATIONS,
                      "tools": template_styles.TOOLS, "extras": template_styles.EXTRAS},
           map(style, template_styles.cases()))
+    write_seeds(small)
 
 
 if __name__ == "__main__":

@@ -42,7 +42,6 @@ struct FrameSlot {
 struct Frame {
     std::vector<FrameSlot> slots;
     bool captured = false;  // code that may outlive the frame refers to it: a macro, a call block
-    int slot(std::string_view name) const;
 };
 
 struct CallArgs {

@@ -122,8 +122,8 @@ std::vector<Segment> segments_of(const jinja::Text& text) {
 }  // namespace
 
 Result<ChatTemplate> ChatTemplate::compile(std::string_view source, std::string where) {
-    if (source.size() > jinja::kMaxOutputBytes)
-        return Error{"chat template is too long", where, "at most 16 MiB", "", ""};
+    if (source.size() > jinja::kMaxSourceBytes)
+        return Error{"chat template is too long", where, "at most 1 MiB", "", ""};
     if (!jinja::valid_utf8(source))
         return Error{"chat template is not valid UTF-8", where, "", "", ""};
     try {

@@ -165,7 +165,7 @@ Value indent(Machine& m, const Value& v, Args& args) {
             if (blank || !lines[i].bytes.empty()) out.append(indention);
         }
         out.append(lines[i]);
-        if (out.bytes.size() > kMaxStringBytes) fail("string is too long: limit of 32 MiB");
+        if (out.bytes.size() > kMaxStringBytes) fail("string is too long: limit of 16 MiB");
     }
     out.markup = v.text().markup;
     return m.string(std::move(out));

@@ -13,7 +13,7 @@ namespace {
 
 void check_size(Machine& machine, const Text& out) {
     machine.step_bytes(512);
-    if (out.bytes.size() > kMaxStringBytes) fail("string is too long: limit of 32 MiB");
+    if (out.bytes.size() > kMaxStringBytes) fail("string is too long: limit of 16 MiB");
 }
 
 // Python's str.isprintable, which decides what repr() escapes.

@@ -21,7 +21,6 @@ class Interpreter {
     Text render(const Template& tree) {
         Text output;
         out_ = &output;
-        limit_ = kMaxOutputBytes;
         FrameScope scope(*this, tree.frame, nullptr);
         scope.enter();
         body(tree.body, *scope);
@@ -86,9 +85,7 @@ class Interpreter {
     class Capture {
       public:
         explicit Capture(Interpreter& owner)
-            : owner_(owner),
-              out_(std::exchange(owner.out_, &text)),
-              limit_(std::exchange(owner.limit_, kMaxStringBytes)) {}
+            : owner_(owner), out_(std::exchange(owner.out_, &text)) {}
         Capture(const Capture&) = delete;
         Capture& operator=(const Capture&) = delete;
         ~Capture() { close(); }
@@ -103,11 +100,9 @@ class Interpreter {
             if (!out_) return;
             owner_.m_.meter.live -= text.bytes.size();
             owner_.out_ = std::exchange(out_, nullptr);
-            owner_.limit_ = limit_;
         }
         Interpreter& owner_;
         Text* out_;
-        size_t limit_;
     };
 
     // Items of a loop that pass its condition, tested as the loop comes to them.
@@ -135,13 +130,10 @@ class Interpreter {
     }
 
     void emit(const Text& text) {
-        const size_t before = out_->bytes.size();
-        if (before + text.bytes.size() > limit_) {
-            fail(limit_ == kMaxOutputBytes ? "output is too long: limit of 16 MiB"
-                                           : "string is too long: limit of 32 MiB");
-        }
+        if (out_->bytes.size() + text.bytes.size() > kMaxOutputBytes)
+            fail("output is too long: limit of 16 MiB");
         out_->append(text);
-        m_.meter.live += limit_ == kMaxOutputBytes ? 0 : text.bytes.size();
+        m_.meter.live += text.bytes.size();
         m_.step_bytes(text.bytes.size());
         m_.check_memory();
     }
@@ -180,7 +172,6 @@ class Interpreter {
 
     Machine& m_;
     Text* out_ = nullptr;
-    size_t limit_ = 0;
     int depth_ = 0;
 };
 
@@ -581,7 +572,7 @@ Value Interpreter::concat(const Expr& node, Scope& scope) {
         const Value value = eval(*child, scope);
         m_.at = node.offset;
         append_text(m_, text, value);
-        if (text.bytes.size() > kMaxStringBytes) fail("string is too long: limit of 32 MiB");
+        if (text.bytes.size() > kMaxStringBytes) fail("string is too long: limit of 16 MiB");
     }
     return m_.string(std::move(text));
 }

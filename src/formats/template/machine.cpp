@@ -90,12 +90,17 @@ void Machine::step_bytes(size_t bytes) {
     bytes_ &= 4095;
 }
 
+void Machine::step_search(std::string_view text, std::string_view needle) {
+    if (needle.size() <= text.size())
+        step_bytes(text.size() * std::max<size_t>(needle.size() / 16, 1));
+}
+
 void Machine::check_memory() const {
     if (meter.live > kMaxLiveBytes) fail("template needs too much memory: limit of 128 MiB");
 }
 
 Value Machine::string(Text text) {
-    if (text.bytes.size() > kMaxStringBytes) fail("string is too long: limit of 32 MiB");
+    if (text.bytes.size() > kMaxStringBytes) fail("string is too long: limit of 16 MiB");
     step_bytes(text.bytes.size());
     Value value =
         Value::object(Kind::string, std::make_shared<StringObject>(&meter, std::move(text)));
@@ -224,7 +229,7 @@ bool contains(Machine& machine, const Value& container, const Value& item) {
                 fail(std::string("'in <string>' requires a string on its left, not ") +
                      type_name(item));
             }
-            machine.step_bytes(container.text().bytes.size());
+            machine.step_search(container.text().bytes, item.text().bytes);
             return container.text().bytes.find(item.text().bytes) != std::string::npos;
         case Kind::dict:
             return find(machine, container.dict(), item) != nullptr;

@@ -18,7 +18,7 @@ inline constexpr int kMaxDepth = 100;            // of macro calls and recursive
 inline constexpr int kMaxNesting = 1000;         // of evaluations inside each other
 inline constexpr uint32_t kMaxValueDepth = 200;  // of lists in lists
 inline constexpr size_t kMaxOutputBytes = size_t{16} << 20;
-inline constexpr size_t kMaxStringBytes = size_t{32} << 20;
+inline constexpr size_t kMaxStringBytes = size_t{16} << 20;
 inline constexpr size_t kMaxLiveBytes = size_t{128} << 20;
 inline constexpr int64_t kMaxRange = 100'000;
 inline constexpr int64_t kMaxRangeBound = int64_t{1} << 60;
@@ -47,6 +47,8 @@ class Machine {
 
     void step(int64_t count = 1);
     void step_bytes(size_t bytes);  // 4 KiB of work are one step
+    // Looking for `needle` in `text`, which costs their product at worst.
+    void step_search(std::string_view text, std::string_view needle);
     void check_memory() const;
 
     Value string(Text text);

@@ -90,7 +90,7 @@ Value repeat(Machine& m, const Value& what, int64_t times) {
     if (what.is_string()) {
         const Text& text = what.text();
         if (!text.bytes.empty() && count > kMaxStringBytes / text.bytes.size())
-            fail("string is too long: limit of 32 MiB");
+            fail("string is too long: limit of 16 MiB");
         Text result;
         result.markup = text.markup;
         if (text.bytes.empty()) return m.string(std::move(result));
@@ -171,7 +171,7 @@ Value add(Machine& m, const Value& a, const Value& b) {
         const Text &x = a.text(), &y = b.text();
         Text sum;
         if (x.bytes.size() + y.bytes.size() > kMaxStringBytes)
-            fail("string is too long: limit of 32 MiB");
+            fail("string is too long: limit of 16 MiB");
         const bool markup = x.markup || y.markup;
         sum.append(markup && !x.markup ? escape_html(x) : x);
         sum.append(markup && !y.markup ? escape_html(y) : y);

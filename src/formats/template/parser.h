@@ -12,6 +12,7 @@ namespace bifocal::jinja {
 
 inline constexpr uint32_t kMaxExprDepth = 200;
 inline constexpr int kMaxStmtDepth = 100;
+inline constexpr size_t kMaxSourceBytes = size_t{1} << 20;
 
 // Throws Failure with an offset into the normalised source.
 std::unique_ptr<Template> parse(std::string_view source);

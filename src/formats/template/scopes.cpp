@@ -10,10 +10,21 @@
 namespace bifocal::jinja {
 namespace {
 
+struct Symbols;
+
+struct Variable {
+    Load load = Load::unset;
+    Symbols* outer = nullptr;  // of alias
+    int slot = -1;
+};
+
+// Copies of a frame's variables that its branches may cost: bounds the time that compiling takes.
+constexpr size_t kMaxCopies = 5'000'000;
+
 struct Symbols {
     Symbols* parent = nullptr;
     Frame* frame = nullptr;
-    std::map<std::string, std::pair<Load, Symbols*>> loads;  // every variable of the frame
+    std::map<std::string, Variable> loads;  // every variable of the frame
     std::set<std::string> stores;
 
     Symbols* owner(const std::string& name) {
@@ -24,10 +35,10 @@ struct Symbols {
     }
     void declare(const std::string& name) {
         stores.insert(name);
-        loads[name] = {Load::parameter, nullptr};
+        loads[name] = {Load::parameter};
     }
     void load(const std::string& name) {
-        if (!owner(name)) loads[name] = {Load::resolve, nullptr};
+        if (!owner(name)) loads[name] = {Load::resolve};
     }
     void store(const std::string& name) {
         stores.insert(name);
@@ -67,7 +78,7 @@ void each_child(const Expr& node, const Visit& visit) {
 // Collects the variables of one frame; does not go into frames inside it.
 class FrameVisitor {
   public:
-    explicit FrameVisitor(Symbols& symbols) : symbols_(&symbols) {}
+    FrameVisitor(Symbols& symbols, size_t& copies) : symbols_(&symbols), copies_(&copies) {}
 
     void expr(const Expr& node) {
         if (node.kind == ExprKind::name || node.kind == ExprKind::namespace_field)
@@ -106,15 +117,21 @@ class FrameVisitor {
     }
 
   private:
+    Symbols copied(const Symbols& symbols) {
+        *copies_ += symbols.loads.size() + symbols.stores.size() + 1;
+        if (*copies_ > kMaxCopies) throw Failure{"template has too many branches and variables", 0};
+        return symbols;
+    }
+
     Symbols branch(const std::vector<const Branch*>& branches, bool with_conditions) {
-        Symbols copy = *symbols_;
-        FrameVisitor inner(copy);
+        Symbols copy = copied(*symbols_);
+        FrameVisitor inner(copy, *copies_);
         for (const Branch* one : branches) {
             if (with_conditions) {
                 inner.expr(*one->condition);
-                Symbols body = copy;
-                FrameVisitor(body).body(one->body);
-                copy.merge_branches({body, copy, copy});
+                Symbols body = copied(copy);
+                FrameVisitor(body, *copies_).body(one->body);
+                copy.merge_branches({body});
             } else {
                 inner.body(one->body);
             }
@@ -136,6 +153,7 @@ class FrameVisitor {
     }
 
     Symbols* symbols_;
+    size_t* copies_;
 };
 
 // Which of `names` the code reads before it stores them, going into every frame.
@@ -191,7 +209,7 @@ class Resolver {
     void root(Template& tree) {
         Symbols symbols;
         symbols.frame = &tree.frame;
-        FrameVisitor(symbols).body(tree.body);
+        FrameVisitor(symbols, copies_).body(tree.body);
         finish(symbols, {});
         body(tree.body, symbols);
     }
@@ -200,21 +218,24 @@ class Resolver {
     static void finish(Symbols& symbols, const std::vector<std::string>& first) {
         Frame& frame = *symbols.frame;
         const auto add = [&](const std::string& name) {
-            const auto& [load, outer] = symbols.loads.at(name);
-            FrameSlot slot{name, load, {}};
-            if (load == Load::alias) slot.outer = reference(symbols, *outer, name);
+            Variable& variable = symbols.loads.at(name);
+            FrameSlot slot{name, variable.load, {}};
+            if (variable.load == Load::alias)
+                slot.outer = reference(symbols, *variable.outer, name);
+            variable.slot = static_cast<int>(frame.slots.size());
             frame.slots.push_back(std::move(slot));
         };
         for (const auto& name : first) add(name);
-        for (const auto& [name, load] : symbols.loads) {
-            if (!std::ranges::count(first, name)) add(name);
+        for (const auto& [name, variable] : symbols.loads) {
+            if (variable.slot < 0) add(name);
         }
     }
 
-    static VariableRef reference(Symbols& from, const Symbols& owner, const std::string& name) {
+    static VariableRef reference(const Symbols& from, const Symbols& owner,
+                                 const std::string& name) {
         VariableRef ref;
-        for (Symbols* s = &from; s != &owner; s = s->parent) ++ref.hops;
-        ref.slot = owner.frame->slot(name);
+        for (const Symbols* s = &from; s != &owner; s = s->parent) ++ref.hops;
+        ref.slot = owner.loads.at(name).slot;
         return ref;
     }
 
@@ -245,7 +266,7 @@ class Resolver {
 
     void check_function(const Expr& callee, Symbols& symbols) const {
         const Symbols* owner = symbols.owner(callee.name);
-        if (!owner || owner->loads.at(callee.name).first != Load::resolve) return;
+        if (!owner || owner->loads.at(callee.name).load != Load::resolve) return;
         if (owner->stores.contains(callee.name) || guarded_.contains(callee.name)) return;
         if (global_functions().contains(callee.name)) return;
         throw Failure{fmt::format("unsupported function '{}'", callee.name), callee.offset};
@@ -282,7 +303,7 @@ class Resolver {
             case StmtKind::filter_block: {
                 if (node.target) expr(*node.target, symbols);
                 Symbols own = inner(symbols, node.frame);
-                FrameVisitor visitor(own);
+                FrameVisitor visitor(own, copies_);
                 visitor.body(node.body);
                 for (const auto& one : node.expressions) visitor.expr(*one);
                 finish(own, {});
@@ -292,7 +313,7 @@ class Resolver {
             case StmtKind::with: {
                 exprs(node.expressions, symbols);
                 Symbols own = inner(symbols, node.frame);
-                FrameVisitor visitor(own);
+                FrameVisitor visitor(own, copies_);
                 for (const auto& one : node.targets) visitor.target(*one, true);
                 visitor.body(node.body);
                 finish(own, {});
@@ -314,7 +335,7 @@ class Resolver {
         if (node.kind != StmtKind::generation) capture(symbols);
         Symbols own = inner(symbols, node.frame);
         std::vector<std::string> first = node.parameters;
-        FrameVisitor visitor(own);
+        FrameVisitor visitor(own, copies_);
         for (const auto& name : node.parameters) own.declare(name);
         for (const auto& one : node.defaults) visitor.expr(*one);
         visitor.body(node.body);
@@ -354,7 +375,7 @@ class Resolver {
 
         Symbols own = inner(symbols, node.frame);
         if (node.uses_loop) own.declare("loop");
-        FrameVisitor visitor(own);
+        FrameVisitor visitor(own, copies_);
         visitor.target(*node.target, true);
         visitor.body(node.body);
         finish(own, node.uses_loop ? std::vector<std::string>{"loop"} : std::vector<std::string>{});
@@ -363,7 +384,7 @@ class Resolver {
 
         if (node.condition) {
             Symbols test = inner(symbols, node.test_frame);
-            FrameVisitor test_visitor(test);
+            FrameVisitor test_visitor(test, copies_);
             test_visitor.target(*node.test_target, true);
             test_visitor.expr(*node.condition);
             finish(test, {});
@@ -371,7 +392,7 @@ class Resolver {
             expr(*node.condition, test);
         }
         Symbols otherwise = inner(symbols, node.else_frame);
-        FrameVisitor(otherwise).body(node.otherwise);
+        FrameVisitor(otherwise, copies_).body(node.otherwise);
         finish(otherwise, {});
         body(node.otherwise, otherwise);
     }
@@ -392,6 +413,7 @@ class Resolver {
     }
 
     std::set<std::string> guarded_;
+    size_t copies_ = 0;
 };
 
 // Names of which the template asks whether they are defined: calling one of them is not a mistake.
@@ -420,13 +442,6 @@ class GuardVisitor {
 };
 
 }  // namespace
-
-int Frame::slot(std::string_view name) const {
-    for (size_t i = 0; i < slots.size(); ++i) {
-        if (slots[i].name == name) return static_cast<int>(i);
-    }
-    return -1;
-}
 
 void resolve_variables(Template& tree) {
     GuardVisitor guards;

@@ -167,7 +167,7 @@ Value join(Machine& m, const Value& v, Args& args) {
         m.step_bytes(512);
         if (any) out.append(separator);
         append_text(m, out, given(bound[1]) ? follow(m, item, path) : item);
-        if (out.bytes.size() > kMaxStringBytes) fail("string is too long: limit of 32 MiB");
+        if (out.bytes.size() > kMaxStringBytes) fail("string is too long: limit of 16 MiB");
     }
     return m.string(std::move(out));
 }

@@ -122,7 +122,7 @@ Text format_percent(Machine& machine, const Text& format, const Value& args) {
     Text out;
     for (size_t at = 0; at < bytes.size();) {
         machine.step_bytes(256);
-        if (out.bytes.size() > kMaxStringBytes) fail("string is too long: limit of 32 MiB");
+        if (out.bytes.size() > kMaxStringBytes) fail("string is too long: limit of 16 MiB");
         if (bytes[at] != '%') {
             const size_t next = std::min(bytes.find('%', at), bytes.size());
             out.append(format, at, next);
@@ -225,7 +225,7 @@ Text format_braces(Machine& machine, const Text& format, const Args& args) {
     bool counted = false, numbered = false;
     for (size_t at = 0; at < bytes.size();) {
         machine.step_bytes(256);
-        if (out.bytes.size() > kMaxStringBytes) fail("string is too long: limit of 32 MiB");
+        if (out.bytes.size() > kMaxStringBytes) fail("string is too long: limit of 16 MiB");
         const char c = bytes[at];
         if (c != '{' && c != '}') {
             const size_t next = std::min(bytes.find_first_of("{}", at), bytes.size());

@@ -100,7 +100,7 @@ Value find_in(Machine& m, const Value& self, Args& args, bool from_right, bool m
     const std::string& sub = text_argument(bound[0], "find").bytes;
     const Span span = window(m, self, bound[1], bound[2]);
     size_t at = std::string::npos;
-    m.step_bytes(self.text().bytes.size());
+    m.step_search(self.text().bytes, sub);
     if (span.begin <= span.end) {
         const auto part =
             std::string_view(self.text().bytes).substr(span.begin, span.end - span.begin);
@@ -132,7 +132,7 @@ Value count(Machine& m, const Value& self, Args& args) {
     const Span span = window(m, self, bound[1], bound[2]);
     if (span.begin > span.end) return Value::integer(0);
     const auto part = std::string_view(self.text().bytes).substr(span.begin, span.end - span.begin);
-    m.step_bytes(part.size());
+    m.step_search(part, sub);
     if (sub.empty()) return Value::integer(static_cast<int64_t>(count_code_points(part)) + 1);
     int64_t n = 0;
     for (size_t at = 0; (at = part.find(sub, at)) != std::string_view::npos; at += sub.size()) ++n;
@@ -207,6 +207,7 @@ Value split(Machine& m, const Value& self, Args& args, bool from_right) {
     } else {
         const std::string& separator = text_argument(bound[0], "split").bytes;
         if (separator.empty()) fail("empty separator");
+        m.step_search(text.bytes, separator);
         parts = split_by(text.bytes, separator, limit, from_right);
     }
     std::vector<Value> items;
@@ -226,6 +227,7 @@ Value partition(Machine& m, const Value& self, Args& args, bool from_right) {
     const Text& separator = text_argument(bound[0], "partition");
     if (separator.bytes.empty()) fail("empty separator");
     const Text& text = self.text();
+    m.step_search(text.bytes, separator.bytes);
     const size_t at =
         from_right ? text.bytes.rfind(separator.bytes) : text.bytes.find(separator.bytes);
     if (at == std::string::npos) {
@@ -271,7 +273,7 @@ Value join(Machine& m, const Value& self, Args& args) {
         if (any) out.append(self.text());
         const Text& text = text_argument(item, "join");
         out.append(markup && !text.markup ? escape_html(text) : text);
-        if (out.bytes.size() > kMaxStringBytes) fail("string is too long: limit of 32 MiB");
+        if (out.bytes.size() > kMaxStringBytes) fail("string is too long: limit of 16 MiB");
     }
     out.markup = markup;
     return m.string(std::move(out));
@@ -294,7 +296,7 @@ Value remove_suffix(Machine& m, const Value& s, Args& a) {
 
 Value pad(Machine& m, const Value& self, int64_t left, int64_t right, const Text& fill) {
     const int64_t most = static_cast<int64_t>(kMaxStringBytes);
-    if (left > most || right > most) fail("string is too long: limit of 32 MiB");
+    if (left > most || right > most) fail("string is too long: limit of 16 MiB");
     Text out;
     for (int64_t i = 0; i < left; ++i) out.append(fill);
     out.append(self.text());
@@ -334,7 +336,7 @@ Value zero_fill(Machine& m, const Value& self, Args& args) {
     if (room <= 0) return self;
     const std::string& bytes = self.text().bytes;
     const size_t sign = !bytes.empty() && (bytes[0] == '+' || bytes[0] == '-') ? 1 : 0;
-    if (room > static_cast<int64_t>(kMaxStringBytes)) fail("string is too long: limit of 32 MiB");
+    if (room > static_cast<int64_t>(kMaxStringBytes)) fail("string is too long: limit of 16 MiB");
     Text out = self.text().slice(0, sign);
     out.append(std::string(static_cast<size_t>(room), '0'), false);
     out.append(self.text(), sign, bytes.size());
@@ -356,7 +358,7 @@ Value expand_tabs(Machine& m, const Value& self, Args& args) {
             out.push_back(letter);
             column = letter.code == '\n' || letter.code == '\r' ? 0 : column + 1;
         }
-        if (out.size() > kMaxStringBytes) fail("string is too long: limit of 32 MiB");
+        if (out.size() > kMaxStringBytes) fail("string is too long: limit of 16 MiB");
     }
     return m.string(from_letters(out));
 }
@@ -443,7 +445,7 @@ Value format(Machine& m, const Value& self, Args& args) {
 
 Text replace_text(Machine& machine, const Text& text, const Text& from, const Text& to,
                   int64_t count) {
-    machine.step_bytes(text.bytes.size());
+    machine.step_search(text.bytes, from.bytes);
     Text out;
     out.markup = text.markup;
     size_t done = 0;
@@ -451,7 +453,7 @@ Text replace_text(Machine& machine, const Text& text, const Text& from, const Te
         out.append(text, done, upto);
         done = upto;
         if (out.bytes.size() + to.bytes.size() > kMaxStringBytes)
-            fail("string is too long: limit of 32 MiB");
+            fail("string is too long: limit of 16 MiB");
     };
     if (from.bytes.empty()) {
         // Before every character and at the end.

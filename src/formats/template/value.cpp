@@ -23,6 +23,7 @@ size_t hash_of(Machine& machine, const Value& value) {
             return std::hash<double>{}(d);
         }
         case Kind::string:
+            machine.step_bytes(value.text().bytes.size());
             return std::hash<std::string_view>{}(value.text().bytes);
         case Kind::tuple: {
             const Nested nested(machine);
@@ -325,6 +326,8 @@ bool equal(Machine& machine, const Value& a, const Value& b) {
         case Kind::undefined:
             return true;
         case Kind::string:
+            if (a.text().bytes.size() != b.text().bytes.size()) return false;
+            machine.step_bytes(a.text().bytes.size());
             return a.text().bytes == b.text().bytes;
         default:
             break;
@@ -359,6 +362,7 @@ bool less(Machine& machine, const Value& a, const Value& b) {
         return compare_numbers(a, b, unordered) < 0 && !unordered;
     }
     if (a.is_string() && b.is_string()) {
+        machine.step_bytes(std::min(a.text().bytes.size(), b.text().bytes.size()));
         return a.text().bytes < b.text().bytes;  // byte order of UTF-8 is code point order
     }
     if (a.kind() == b.kind() && a.is_sequence()) {
