@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/check.h"
+#include "core/cpu_features.h"
 #include "mixers/shared/attention_reference.h"
 #include "mixers/shared/options.h"
 #include "mixers/shared/weights.h"
@@ -28,6 +29,15 @@ Result<std::unique_ptr<Mixer>> make_attention(AttentionConfig config, const Laye
                       c.n_heads % c.n_kv_heads == 0,
                   "layer {}: {} heads, {} kv heads of {}", c.layer, c.n_heads, c.n_kv_heads,
                   c.head_dim);
+    const auto unfit = [&](std::string what, int64_t most, int64_t got) {
+        return Error{.what = std::move(what),
+                     .expected = fmt::format("at most {}", most),
+                     .got = fmt::format("{}", got)};
+    };
+    if (c.head_dim > kMaxHeadDim) return unfit("heads too wide", kMaxHeadDim, c.head_dim);
+    if (c.rope && c.rope->rotary_dim > c.head_dim) {
+        return unfit("rotary size beyond the head's", c.head_dim, c.rope->rotary_dim);
+    }
     return std::unique_ptr<Mixer>(std::make_unique<AttentionMixer>(std::move(config), context));
 }
 
@@ -105,118 +115,237 @@ int64_t AttentionMixer::tokens_visible(const StateLayout& layout, int64_t pos) c
     return std::min(pos, ring.sink_tokens + ring.window - 1);
 }
 
-RingAttention AttentionMixer::ring_attention(const StateLayout& layout, int64_t kv_head) const {
-    const int64_t group = context_.n_heads / context_.n_kv_heads;
-    RingAttention attention;
-    attention.plan = ring_plan(layout);
-    attention.group = group;
-    attention.head_dim = context_.head_dim;
-    attention.scale = context_.scale;
-    attention.has_sink_query = config_.sinks_at_cache_positions && rope_.has_value();
-    if (!sink_logits_.empty()) {
-        attention.sink_logits = std::span(sink_logits_).subspan(kv_head * group, group);
-    }
-    return attention;
+namespace {
+
+size_t float_bytes(int64_t n) {
+    return align_up(static_cast<size_t>(n) * sizeof(float));
 }
 
-// Norms and rotates one kv head's keys and its group's queries in place.
-// q, sink_q: [T, group, D]; k: [T, 1, D]; scratch: [2 · D]
-void AttentionMixer::prepare_heads(const Chunk& chunk, int64_t b, int64_t kv_head, View<float, 3> q,
-                                   View<float, 3> sink_q, View<float, 3> k,
-                                   std::span<float> scratch) const {
-    const int64_t T = q.shape[0], D = context_.head_dim;
-    const RingAttention attention = ring_attention(chunk.layout, kv_head);
-    const auto head = [D](const View<float, 3>& x, int64_t t, int64_t h) {
-        return std::span<float>(&x(t, h, 0), static_cast<size_t>(D));
-    };
+// Staging memory of one kv head, keys and values.
+size_t stage_bytes(const RingPlan& ring, int64_t n_tokens, int64_t head_dim, DType dtype) {
+    const int64_t slots = RingStage::max_staged_blocks(ring, n_tokens) * kSlotBlock;
+    return 2 * static_cast<size_t>(dtype_bytes(dtype, slots * head_dim));
+}
+
+// Pieces smaller than about this many multiplications are not worth a second thread.
+constexpr int64_t kWorthSharing = 1 << 18;
+
+}  // namespace
+
+bool AttentionMixer::has_sink_query() const {
+    return config_.sinks_at_cache_positions && rope_.has_value();
+}
+
+// cos and sin for the position of a token and, after them, for where its query stands relative to
+// sinks; at most 4 · rotary pairs.
+void AttentionMixer::find_angles(const RingPlan& ring, int64_t pos, std::span<float> angles) const {
+    if (!rope_) return;
+    const int64_t half = rope_->rotary_dim / 2;
+    ops::rope_cos_sin(*rope_, pos, angles.first(half), angles.subspan(half, half));
+    if (!has_sink_query()) return;
+    // Cache positions count slots: the newest token is at most the last one.
+    const int64_t cached = std::min(pos, ring.sink_tokens + ring.window - 1);
+    ops::rope_cos_sin(*rope_, cached, angles.subspan(2 * half, half),
+                      angles.subspan(3 * half, half));
+}
+
+// Norms, rotates and scales one token's queries and keys of the kv heads [begin, end), in place.
+// q, sink_q: [H, D]; k: [G, D]
+void AttentionMixer::prepare_heads(float* q, float* sink_q, float* k, int64_t begin, int64_t end,
+                                   std::span<const float> angles) const {
+    const int64_t D = context_.head_dim, group = context_.n_heads / context_.n_kv_heads;
     const int64_t half = rope_ ? rope_->rotary_dim / 2 : 0;
-    const std::span<float> cos = scratch.first(half), sin = scratch.subspan(half, half);
-    for (int64_t t = 0; t < T; ++t) {
-        const int64_t pos = chunk.pos[b] + t;
-        if (!q_norm_.empty()) {
-            ops::rms_norm_row(head(k, t, 0), k_norm_, context_.norm_eps, head(k, t, 0));
-            for (int64_t h = 0; h < q.shape[1]; ++h) {
-                ops::rms_norm_row(head(q, t, h), q_norm_, context_.norm_eps, head(q, t, h));
+    const auto rotate = [&](std::span<float> head, int64_t which) {
+        ops::rope_rotate(*rope_, angles.subspan(2 * which * half, half),
+                         angles.subspan((2 * which + 1) * half, half), head);
+    };
+    for (int64_t g = begin; g < end; ++g) {
+        const std::span<float> key(k + g * D, static_cast<size_t>(D));
+        if (!k_norm_.empty()) ops::rms_norm_row(key, k_norm_, context_.norm_eps, key);
+        if (rope_) rotate(key, 0);
+        for (int64_t h = g * group; h < (g + 1) * group; ++h) {
+            const std::span<float> query(q + h * D, static_cast<size_t>(D));
+            if (!q_norm_.empty()) ops::rms_norm_row(query, q_norm_, context_.norm_eps, query);
+            ops::scale(context_.scale, query);
+            if (!rope_) continue;
+            if (has_sink_query()) {
+                const std::span<float> copy(sink_q + h * D, static_cast<size_t>(D));
+                std::ranges::copy(query, copy.begin());
+                rotate(copy, 1);
             }
-        }
-        if (!rope_) continue;
-        if (attention.has_sink_query) {  // before q itself turns
-            // Slots count positions in the cache: the newest token is at most the ring's last.
-            const RingPlan& ring = attention.plan;
-            ops::rope_cos_sin(*rope_, std::min(pos, ring.sink_tokens + ring.window - 1), cos, sin);
-            for (int64_t h = 0; h < q.shape[1]; ++h) {
-                std::ranges::copy(head(q, t, h), head(sink_q, t, h).begin());
-                ops::rope_rotate(*rope_, cos, sin, head(sink_q, t, h));
-            }
-        }
-        ops::rope_cos_sin(*rope_, pos, cos, sin);
-        ops::rope_rotate(*rope_, cos, sin, head(k, t, 0));
-        for (int64_t h = 0; h < q.shape[1]; ++h) {
-            ops::rope_rotate(*rope_, cos, sin, head(q, t, h));
+            rotate(query, 0);
         }
     }
 }
 
 size_t AttentionMixer::workspace_bytes(const StateLayout& layout, int64_t batch, int64_t n_tokens,
-                                       int n_threads) const {
+                                       int) const {
     const LayerContext& c = context_;
     const int64_t N = batch * n_tokens, M = c.d_model;
     const int64_t HD = c.n_heads * c.head_dim, GD = c.n_kv_heads * c.head_dim;
-    const RingAttention attention = ring_attention(layout, 0);
-    const auto floats = [](int64_t n) { return align_up(static_cast<size_t>(n) * sizeof(float)); };
-    const size_t scratch =
-        floats(n_threads * (attention.scratch_floats(n_tokens) + 2 * c.head_dim));
-    return floats(N * M) + floats(N * HD) + 2 * floats(N * GD) +
-           (attention.has_sink_query ? floats(N * HD) : 0) +
+    const RingPlan ring = ring_plan(layout);
+    const size_t staged =
+        config_.ring ? stage_bytes(ring, n_tokens, c.head_dim, layout.field("k").dtype) : 0;
+    const size_t attention = float_bytes(batch * 2 * c.head_dim) +
+                             align_up(static_cast<size_t>(batch * c.n_kv_heads) * staged);
+    return float_bytes(N * M) + float_bytes(N * HD) + 2 * float_bytes(N * GD) +
+           (has_sink_query() ? float_bytes(N * HD) : 0) +
            std::max(
-               {scratch, ops::linear_workspace_bytes(N, M), ops::linear_workspace_bytes(N, HD)});
+               {attention, ops::linear_workspace_bytes(N, M), ops::linear_workspace_bytes(N, HD)});
+}
+
+// One call's attention: what its loops share. Rows of q and k are tokens, [B * T, ...].
+struct AttentionMixer::Call {
+    const AttentionMixer& mixer;
+    const Chunk& chunk;
+    RingPlan ring;
+    int64_t T, G, D, group;
+    float *q, *sink_q, *k, *v;
+    std::span<std::byte> staging;  // of all sequences and kv heads
+    size_t staging_each;
+
+    int64_t q_row(int64_t b, int64_t t) const { return (b * T + t) * G * group * D; }
+    int64_t kv_row(int64_t b, int64_t t) const { return (b * T + t) * G * D; }
+
+    void prepare(int64_t b, int64_t t, int64_t begin, int64_t end,
+                 std::span<const float> angles) const {
+        mixer.prepare_heads(q + q_row(b, t), sink_q + q_row(b, t), k + kv_row(b, t), begin, end,
+                            angles);
+    }
+    // Tokens [begin, end) of sequence b at kv head g.
+    StagedSlots slots(int64_t b, int64_t g, int64_t begin, int64_t end) const {
+        const int64_t pos = chunk.pos[b];
+        StagedSlots slots{RingStage(ring, pos + begin, pos + end),
+                          kv_slots(chunk.layout, chunk.states[b], g),
+                          {}};
+        slots.staged = slots.ring;
+        slots.staged.slots = slots.stage.staged_blocks() * kSlotBlock;
+        slots.staged.keys = staging.data() + static_cast<size_t>(b * G + g) * staging_each;
+        slots.staged.values =
+            slots.staged.keys + dtype_bytes(slots.ring.dtype, slots.staged.slots * D);
+        return slots;
+    }
+    void store(int64_t b, int64_t g, int64_t begin, int64_t end) const {
+        const int64_t row = kv_row(b, begin) + g * D;
+        slots(b, g, begin, end).store(k + row, v + row, G * D);
+    }
+    // Calls f(attention) for one kv head.
+    template <class F>
+    void attend(int64_t b, int64_t g, int64_t begin, int64_t end, F f) const {
+        const StagedSlots found = slots(b, g, begin, end);
+        const int64_t row = q_row(b, begin) + g * group * D;
+        RingAttention attention;
+        attention.slots = &found;
+        attention.group = group;
+        if (!mixer.sink_logits_.empty()) {
+            attention.sink_logits = std::span(mixer.sink_logits_).subspan(g * group, group);
+        }
+        attention.q = q + row;
+        attention.out = q + row;
+        attention.sink_q = mixer.has_sink_query() ? sink_q + row : nullptr;
+        attention.stride = G * group * D;
+        f(attention);
+    }
+};
+
+// One token each: a single fork, or none when there is little to read.
+void AttentionMixer::decode(const Call& call, std::span<float> angles, Exec& exec) const {
+    const int64_t B = call.chunk.x.shape[0], G = call.G;
+    const int64_t width = 2 * context_.head_dim;
+    int64_t keys = 0;
+    for (int64_t b = 0; b < B; ++b) {
+        find_angles(call.ring, call.chunk.pos[b], angles.subspan(b * width, width));
+        keys += std::min(call.chunk.pos[b] + 1, call.ring.slots());
+    }
+    const bool shares = keys * context_.n_heads * context_.head_dim * 2 > kWorthSharing;
+    exec.pool.parallel_for(B * G, shares ? 1 : B * G, [&](int64_t begin, int64_t end, int) {
+        for (int64_t i = begin; i < end; ++i) {
+            const int64_t b = i / G, g = i % G;
+            call.prepare(b, 0, g, g + 1, angles.subspan(b * width, width));
+            call.store(b, g, 0, 1);
+            call.attend(b, g, 0, 1, [](const RingAttention& attention) {
+                for (int64_t p = 0; p < attention.n_pieces(); ++p) attention.run(p);
+            });
+        }
+    });
+}
+
+void AttentionMixer::prefill(const Call& call, Exec& exec) const {
+    const int64_t B = call.chunk.x.shape[0], T = call.T, G = call.G;
+    exec.pool.parallel_for(B * T, 8, [&](int64_t begin, int64_t end, int) {
+        float angles[2 * kMaxHeadDim];
+        for (int64_t i = begin; i < end; ++i) {
+            find_angles(call.ring, call.chunk.pos[i / T] + i % T, angles);
+            call.prepare(i / T, i % T, 0, G, angles);
+        }
+    });
+    // Full attention overwrites nothing; what a ring would, is staged a stretch at a time.
+    const int64_t stretch = config_.ring ? RingStage::max_tokens(call.ring) : T;
+    for (int64_t first = 0; first < T; first += stretch) {
+        const int64_t last = std::min(T, first + stretch);
+        const auto each_head = [&](auto f) {
+            exec.pool.parallel_for(B * G, 1, [&](int64_t begin, int64_t end, int) {
+                for (int64_t i = begin; i < end; ++i) f(i / G, i % G);
+            });
+        };
+        each_head([&](int64_t b, int64_t g) { call.store(b, g, first, last); });
+        int64_t pieces = 0;  // of the sequence that has most
+        bool any_staged = false;
+        for (int64_t b = 0; b < B; ++b) {
+            call.attend(b, 0, first, last, [&](const RingAttention& attention) {
+                pieces = std::max(pieces, attention.n_pieces());
+                any_staged = any_staged || !attention.slots->stage.is_direct;
+            });
+        }
+        exec.pool.parallel_for(B * G * pieces, 1, [&](int64_t begin, int64_t end, int) {
+            for (int64_t i = begin; i < end; ++i) {
+                const int64_t head = i / pieces;
+                call.attend(head / G, head % G, first, last, [&](const RingAttention& attention) {
+                    if (i % pieces < attention.n_pieces()) attention.run(i % pieces);
+                });
+            }
+        });
+        if (!any_staged) continue;
+        each_head([&](int64_t b, int64_t g) { call.slots(b, g, first, last).finish(); });
+    }
 }
 
 void AttentionMixer::forward(const Chunk& chunk, Exec& exec) const {
     const LayerContext& c = context_;
     const int64_t B = chunk.x.shape[0], T = chunk.x.shape[1], M = c.d_model, D = c.head_dim;
-    const int64_t H = c.n_heads, G = c.n_kv_heads, group = H / G;
+    const int64_t H = c.n_heads, G = c.n_kv_heads;
     check_shape("x", chunk.x.shape, {B, T, M});
-    if (T == 0) return;
+    if (B * T == 0) return;
     const Workspace::Frame frame(exec.workspace);
     const View<float, 2> x(chunk.x.data, {B * T, M});
-    const auto take = [&](int64_t rows, int64_t width) {
-        return View<float, 2>(exec.workspace.take<float>(rows * width).data(), {rows, width});
+    const auto take = [&](int64_t width) {
+        return View<float, 2>(exec.workspace.take<float>(B * T * width).data(), {B * T, width});
     };
 
-    const View<float, 2> normed =
-        take(B * T, M);  // later the projected result, if it is normed too
+    const View<float, 2> normed = take(M);  // later the projected result, if it is normed too
     ops::rms_norm(x, norm_, c.norm_eps, normed, exec);
-    const View<float, 2> q = take(B * T, H * D), k = take(B * T, G * D), v = take(B * T, G * D);
+    const View<float, 2> q = take(H * D), k = take(G * D), v = take(G * D);
+    const View<float, 2> sink_q = has_sink_query() ? take(H * D) : q;
     const ops::LinearCall projections[] = {{&q_, q}, {&k_, k}, {&v_, v}};
     ops::linear_forward(normed, projections, exec);
-
-    const RingAttention any = ring_attention(chunk.layout, 0);
-    const View<float, 2> sink_q = any.has_sink_query ? take(B * T, H * D) : q;
     {
         const Workspace::Frame inner(exec.workspace);
-        const int64_t per_thread = any.scratch_floats(T) + 2 * D;
-        const std::span<float> scratch = exec.workspace.take<float>(per_thread * exec.pool.size());
-        exec.pool.parallel_for(B * G, 1, [&](int64_t begin, int64_t end, int thread) {
-            const std::span<float> mine = scratch.subspan(thread * per_thread, per_thread);
-            for (int64_t i = begin; i < end; ++i) {
-                const int64_t b = i / G, g = i % G;
-                const auto heads = [&](const View<float, 2>& rows, int64_t n) {
-                    return View<float, 3>(rows.data + b * T * rows.shape[1] + g * n * D, {T, n, D},
-                                          {rows.shape[1], D, 1});
-                };
-                const View<float, 3> qs = heads(q, group), sinks = heads(sink_q, group);
-                const View<float, 3> ks = heads(k, 1), vs = heads(v, 1);
-                prepare_heads(chunk, b, g, qs, sinks, ks, mine.first(2 * D));
-                KvRing ring = kv_ring(chunk.layout, chunk.states[b], g, D);
-                const auto rows = [&](const View<float, 3>& h) {
-                    return View<const float, 2>(h.data, {T, D}, {h.stride[0], 1});
-                };
-                ring_attention(chunk.layout, g)
-                    .run(ring, chunk.pos[b], {qs, sinks, rows(ks), rows(vs), qs},
-                         mine.subspan(2 * D));
-            }
-        });
+        const std::span<float> angles = exec.workspace.take<float>(B * 2 * D);
+        Call call{*this,  chunk,  ring_plan(chunk.layout),
+                  T,      G,      D,
+                  H / G,  q.data, sink_q.data,
+                  k.data, v.data, {},
+                  0};
+        if (config_.ring) {
+            call.staging_each = stage_bytes(call.ring, T, D, chunk.layout.field("k").dtype);
+            call.staging =
+                exec.workspace.take<std::byte>(B * G * static_cast<int64_t>(call.staging_each));
+        }
+        if (T == 1) {
+            decode(call, angles, exec);
+        } else {
+            prefill(call, exec);
+        }
     }
 
     if (post_norm_.empty()) {
@@ -255,6 +384,8 @@ std::vector<std::string> AttentionMixer::describe() const {
     for (const ops::Linear* linear : {&q_, &k_, &v_, &out_}) {
         lines.push_back(fmt::format("{}: {}", linear->name(), linear->kernel()));
     }
+    lines.push_back(fmt::format("attention: {} f32, panels of 16 keys, online softmax ({})",
+                                isa_name(active_isa()), isa_reason()));
     return lines;
 }
 

@@ -44,9 +44,13 @@ class AttentionMixer final : public Mixer {
 
   private:
     RingPlan ring_plan(const StateLayout& layout) const;
-    RingAttention ring_attention(const StateLayout& layout, int64_t kv_head) const;
-    void prepare_heads(const Chunk& chunk, int64_t b, int64_t kv_head, View<float, 3> q,
-                       View<float, 3> sink_q, View<float, 3> k, std::span<float> scratch) const;
+    bool has_sink_query() const;
+    void find_angles(const RingPlan& ring, int64_t pos, std::span<float> angles) const;
+    void prepare_heads(float* q, float* sink_q, float* k, int64_t begin, int64_t end,
+                       std::span<const float> angles) const;
+    struct Call;
+    void decode(const Call& call, std::span<float> angles, Exec& exec) const;
+    void prefill(const Call& call, Exec& exec) const;
 
     AttentionConfig config_;
     LayerContext context_;

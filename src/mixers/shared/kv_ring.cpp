@@ -3,91 +3,123 @@
 #include <cstring>
 
 #include "core/check.h"
-#include "ops/vector.h"
 
 namespace bifocal {
 namespace {
 
-size_t elem_bytes(DType dtype) {
-    return dtype == DType::f32 ? 4 : 2;
+constexpr int64_t kPanel = KvSlots::kPanel;
+
+template <class T>
+T stored(float x) {
+    if constexpr (sizeof(T) == 4) return x;
+    return f32_to_bf16(x);
 }
 
-void put(DType dtype, std::byte* base, int64_t index, float x) {
-    if (dtype == DType::f32) {
-        std::memcpy(base + 4 * index, &x, 4);
-    } else {
-        const uint16_t bits = f32_to_bf16(x);
-        std::memcpy(base + 2 * index, &bits, 2);
+template <class T>
+void write_as(const KvSlots& kv, int64_t slot, std::span<const float> key,
+              std::span<const float> value) {
+    const int64_t D = kv.head_dim, first = slot / kPanel * kPanel;
+    const int64_t n = std::min(kPanel, kv.slots - first);
+    T* k = reinterpret_cast<T*>(kv.keys) + first * D + slot - first;
+    for (int64_t d = 0; d < D; ++d) k[d * n] = stored<T>(key[d]);
+    for (int64_t d0 = 0; d0 < D; d0 += kPanel) {
+        const int64_t width = std::min(kPanel, D - d0);
+        T* v = reinterpret_cast<T*>(kv.values) + d0 * kv.slots + slot * width;
+        for (int64_t d = 0; d < width; ++d) v[d] = stored<T>(value[d0 + d]);
     }
 }
 
-float get(DType dtype, const std::byte* base, int64_t index) {
-    if (dtype == DType::f32) {
-        float x;
-        std::memcpy(&x, base + 4 * index, 4);
-        return x;
-    }
-    uint16_t bits;
-    std::memcpy(&bits, base + 2 * index, 2);
-    return bf16_to_f32(bits);
+// Keys of slots that share a panel on both sides.
+template <class T>
+void copy_keys(const KvSlots& to, int64_t to_slot, const KvSlots& from, int64_t from_slot,
+               int64_t n) {
+    const int64_t D = to.head_dim;
+    const auto place = [D](const KvSlots& kv, int64_t slot, int64_t& step) {
+        const int64_t first = slot / kPanel * kPanel;
+        step = std::min(kPanel, kv.slots - first);
+        return reinterpret_cast<T*>(kv.keys) + first * D + slot - first;
+    };
+    int64_t to_step, from_step;
+    T* out = place(to, to_slot, to_step);
+    const T* in = place(from, from_slot, from_step);
+    for (int64_t d = 0; d < D; ++d) std::copy_n(in + d * from_step, n, out + d * to_step);
 }
 
-int64_t key_index(const KvRing& ring, int64_t slot, int64_t dim) {
-    return (slot / kPanelSlots * ring.head_dim + dim) * kPanelSlots + slot % kPanelSlots;
+template <class T>
+void copy_as(const KvSlots& to, int64_t to_slot, const KvSlots& from, int64_t from_slot,
+             int64_t n) {
+    for (int64_t i = 0; i < n;) {
+        const int64_t room =
+            std::min(kPanel - (to_slot + i) % kPanel, kPanel - (from_slot + i) % kPanel);
+        const int64_t run = std::min(room, n - i);
+        copy_keys<T>(to, to_slot + i, from, from_slot + i, run);
+        i += run;
+    }
+    for (int64_t d0 = 0; d0 < to.head_dim; d0 += kPanel) {
+        const int64_t width = std::min(kPanel, to.head_dim - d0);
+        std::copy_n(reinterpret_cast<const T*>(from.values) + d0 * from.slots + from_slot * width,
+                    n * width, reinterpret_cast<T*>(to.values) + d0 * to.slots + to_slot * width);
+    }
 }
-int64_t value_index(const KvRing& ring, int64_t slot, int64_t dim) {
-    return (dim / 16 * ring.n_panels * kPanelSlots + slot) * 16 + dim % 16;
+
+// [n, width] → [n, 16], zeros on the right.
+void widen(const std::byte* rows, int64_t n, int64_t width, size_t elem_bytes, std::byte* out) {
+    const size_t row = static_cast<size_t>(width) * elem_bytes;
+    const size_t full = KvSlots::kPanel * elem_bytes;
+    for (int64_t i = 0; i < n; ++i, rows += row, out += full) {
+        std::memcpy(out, rows, row);
+        std::memset(out + row, 0, full - row);
+    }
 }
 
 }  // namespace
 
-const std::byte* KvRing::key_panel(int64_t panel) const {
-    return keys + static_cast<size_t>(panel * head_dim * kPanelSlots) * elem_bytes(dtype);
+void KvSlots::write(int64_t slot, std::span<const float> key, std::span<const float> value) {
+    if (dtype == DType::f32) return write_as<float>(*this, slot, key, value);
+    write_as<uint16_t>(*this, slot, key, value);
 }
 
-const std::byte* KvRing::value_panel(int64_t dim_panel, int64_t panel) const {
-    return values + static_cast<size_t>((dim_panel * n_panels + panel) * kPanelSlots * 16) *
-                        elem_bytes(dtype);
+void KvSlots::copy(int64_t to, const KvSlots& other, int64_t from, int64_t n) {
+    if (dtype == DType::f32) return copy_as<float>(*this, to, other, from, n);
+    copy_as<uint16_t>(*this, to, other, from, n);
 }
 
-void KvRing::write_key(int64_t slot, std::span<const float> key) {
-    for (int64_t d = 0; d < head_dim; ++d) put(dtype, keys, key_index(*this, slot, d), key[d]);
+const std::byte* KvSlots::key_panel(int64_t panel, std::byte* spare) const {
+    const std::byte* at = keys + static_cast<size_t>(panel * kPanel * head_dim) * elem_bytes();
+    const int64_t width = std::min(kPanel, slots - panel * kPanel);
+    if (width == kPanel) return at;
+    widen(at, head_dim, width, elem_bytes(), spare);
+    return spare;
 }
 
-void KvRing::write_value(int64_t slot, std::span<const float> value) {
-    for (int64_t d = 0; d < head_dim; ++d)
-        put(dtype, values, value_index(*this, slot, d), value[d]);
-}
-
-void KvRing::read_key(int64_t slot, std::span<float> key) const {
-    for (int64_t d = 0; d < head_dim; ++d) key[d] = get(dtype, keys, key_index(*this, slot, d));
-}
-
-void KvRing::read_value(int64_t slot, std::span<float> value) const {
-    for (int64_t d = 0; d < head_dim; ++d)
-        value[d] = get(dtype, values, value_index(*this, slot, d));
+const std::byte* KvSlots::value_rows(int64_t panel, int64_t slot, int64_t n,
+                                     std::byte* spare) const {
+    const int64_t d0 = panel * kPanel;
+    const int64_t width = std::min(kPanel, head_dim - d0);
+    const std::byte* at = values + static_cast<size_t>(d0 * slots + slot * width) * elem_bytes();
+    if (width == kPanel) return at;
+    widen(at, n, width, elem_bytes(), spare);
+    return spare;
 }
 
 StateLayout kv_layout(int64_t n_kv_heads, int64_t slots, int64_t head_dim, DType dtype) {
     BIFOCAL_CHECK(dtype == DType::bf16 || dtype == DType::f32, "kv dtype {}",
                   dtype_info(dtype).name);
-    const int64_t n_panels = (slots + kPanelSlots - 1) / kPanelSlots;
     StateLayout layout;
-    layout.add("k", dtype, {n_kv_heads, n_panels, head_dim, kPanelSlots});
-    layout.add("v", dtype, {n_kv_heads, (head_dim + 15) / 16, n_panels, kPanelSlots, 16});
+    layout.add("k", dtype, {n_kv_heads, slots, head_dim});
+    layout.add("v", dtype, {n_kv_heads, slots, head_dim});
     return layout;
 }
 
-KvRing kv_ring(const StateLayout& layout, std::byte* state, int64_t kv_head, int64_t head_dim) {
+KvSlots kv_slots(const StateLayout& layout, std::byte* state, int64_t kv_head) {
     const StateField& k = layout.field("k");
     const StateField& v = layout.field("v");
-    KvRing ring;
-    ring.dtype = k.dtype;
-    ring.head_dim = head_dim;
-    ring.n_panels = k.shape[1];
-    ring.keys = state + k.offset + static_cast<size_t>(kv_head) * (k.bytes / k.shape[0]);
-    ring.values = state + v.offset + static_cast<size_t>(kv_head) * (v.bytes / v.shape[0]);
-    return ring;
+    const size_t head = static_cast<size_t>(kv_head) * (k.bytes / static_cast<size_t>(k.shape[0]));
+    return {.dtype = k.dtype,
+            .head_dim = k.shape[2],
+            .slots = k.shape[1],
+            .keys = state + k.offset + head,
+            .values = state + v.offset + head};
 }
 
 }  // namespace bifocal
