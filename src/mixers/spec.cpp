@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/json/json.h"
+#include "core/mapped_file.h"
 #include "mixers/mixer.h"
 
 namespace bifocal {
@@ -35,7 +36,13 @@ std::string kind_of(std::string_view name) {
 }
 
 // {"kind": "sliding_window", "window": 508, ...}
+// or the same as text.
 Result<MixerSpec> spec_of(const json::Json& entry, const std::string& where) {
+    if (entry.is_string()) {
+        auto spec = parse_mixer_spec(entry.get_ref<const std::string&>());
+        if (!spec.ok()) spec.error().where = where + ": " + spec.error().where;
+        return spec;
+    }
     BIFOCAL_TRY(const json::Fields fields, json::Fields::of(entry, where));
     BIFOCAL_TRY(const std::optional<std::string> kind, fields.string("kind"));
     if (!kind) return fields.error("kind", "missing", "the name of a mixer");
@@ -50,8 +57,17 @@ Result<MixerSpec> spec_of(const json::Json& entry, const std::string& where) {
 }
 
 Result<std::vector<MixerSpec>> read_layout(const std::string& path, int64_t n_layers) {
-    BIFOCAL_TRY(const json::Json file, json::read_file(path));
-    return parse_layout(file, path, n_layers);
+    BIFOCAL_TRY(const auto file, MappedFile::open(path));
+    const auto bytes = file->bytes();
+    const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    const auto parse = [&]() -> Result<std::vector<MixerSpec>> {
+        BIFOCAL_TRY(const json::Json layout, json::parse(text, path));
+        return parse_layout(layout, path, n_layers);
+    };
+    auto specs = parse();
+    if (!specs.ok())
+        specs.error().kind = ErrorKind::usage;  // the file is there, what it says is wrong
+    return specs;
 }
 
 }  // namespace
