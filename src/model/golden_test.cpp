@@ -62,7 +62,7 @@ const char* const kCases[] = {
 
 class GoldenModel : public ::testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Families, GoldenModel, ::testing::ValuesIn(kCases),
-                         [](const auto& info) { return std::string(info.param); });
+                         [](const auto& test) { return std::string(test.param); });
 
 TEST_P(GoldenModel, LogitsEqualTransformers) {
     const Golden golden = golden_of(GetParam());

@@ -58,7 +58,7 @@ Status check_vocabulary(const Source& source, std::vector<std::string>& notes) {
     return {};
 }
 
-std::vector<int32_t> stop_tokens(const Source& source, std::vector<std::string>& notes) {
+std::vector<int32_t> all_stop_tokens(const Source& source, std::vector<std::string>& notes) {
     std::vector<int32_t> all = source.spec.stop_tokens;
     if (source.tokenizer) {
         const std::vector<int32_t>& more = source.tokenizer->special().stops;
@@ -118,7 +118,7 @@ Result<Model> Model::load(const std::string& path, const ModelOptions& options) 
     info.file_bytes = source.file_bytes;
     count_tensors(source.checkpoint.tensors, info);
     BIFOCAL_TRY_STATUS(check_vocabulary(source, impl->notes));
-    impl->stop_tokens = stop_tokens(source, impl->notes);
+    impl->stop_tokens = all_stop_tokens(source, impl->notes);
     source.spec.stop_tokens = impl->stop_tokens;
 
     BIFOCAL_TRY_STATUS(replace_layout(source.spec, options.attention));

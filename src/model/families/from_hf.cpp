@@ -79,7 +79,6 @@ Result<ops::RopeSpec> read_rope(const RopeSource& source, const Fields& rope) {
         spec.divisors = std::move(*divisors);
         return spec;
     }
-    if (!factor) return rope.error("factor", "missing");
     if (type == "linear") {
         spec.scaling = ops::RopeScaling::linear;
     } else if (type == "llama3") {
@@ -101,6 +100,7 @@ Result<ops::RopeSpec> read_rope(const RopeSource& source, const Fields& rope) {
         return rope.error("rope_type", "unsupported value",
                           "default, linear, llama3, yarn or longrope", type);
     }
+    if (!factor) return rope.error("factor", "missing");
     return spec;
 }
 
