@@ -117,7 +117,7 @@ TEST_F(RealModel, LoadsQuicklyWithAllItsParts) {
     EXPECT_EQ(model.notes(), std::vector<std::string>{});
     ASSERT_NE(model.tokenizer(), nullptr);
     EXPECT_TRUE(model.chat_template().has_value());
-    EXPECT_EQ(model.stop_tokens(), std::vector<int32_t>{2});
+    EXPECT_EQ(model.stop_tokens(), (std::vector<int32_t>{0, 2}));  // end of text, end of turn
     EXPECT_EQ(model.context_length(), 8192);
     EXPECT_EQ(model.info().n_parameters, 134515008);
     EXPECT_EQ(model.info().format, "GGUF version 3");
