@@ -1,19 +1,12 @@
 // What is wrong with a folder or file is said in one line, with the place.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <cstring>
-#include <filesystem>
 #include <fstream>
-#include <functional>
 
 #include "bifocal/model.h"
-#include "core/json/json.h"
-#include "formats/gguf/file.h"
 #include "formats/gguf/writer.h"
-#include "formats/safetensors/file.h"
-#include "formats/safetensors/writer.h"
+#include "model/testing/checkpoint_copy.h"
 
 namespace bifocal {
 namespace {
@@ -21,43 +14,10 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using Tensors = testing::CheckpointCopy::Tensors;
 
-const fs::path kGolden = fs::path(BIFOCAL_SOURCE_DIR) / "tests/golden/models";
-
-// A copy of a golden checkpoint that a test may damage.
-class BadInput : public ::testing::Test {
+class BadInput : public testing::CheckpointCopy {
   protected:
-    void SetUp() override {
-        folder_ = fs::temp_directory_path() /
-                  ("bifocal_bad_input_" + std::to_string(getpid()) + "_" +
-                   ::testing::UnitTest::GetInstance()->current_test_info()->name());
-        fs::create_directories(folder_);
-    }
-    void TearDown() override { fs::remove_all(folder_); }
-
-    void copy(const std::string& name) {
-        for (const auto& entry : fs::directory_iterator(kGolden / name))
-            fs::copy(entry.path(), folder_ / entry.path().filename(),
-                     fs::copy_options::overwrite_existing);
-    }
-    void edit_config(const std::function<void(json::Json&)>& edit) {
-        const std::string path = folder_ / "config.json";
-        json::Json config = json::read_file(path).value();
-        edit(config);
-        std::ofstream(path) << config.dump();
-    }
-    // Writes model.safetensors again.
-    using Tensors = std::vector<safetensors::NamedTensor>;
-    void edit_tensors(const std::function<void(Tensors&)>& edit) {
-        const std::string path = folder_ / "model.safetensors";
-        const safetensors::File file = safetensors::File::open(path).value();
-        Tensors tensors;
-        for (const safetensors::TensorInfo& info : file.tensors())
-            tensors.push_back({info.name, file.tensor(info.name).value()});
-        edit(tensors);
-        ASSERT_TRUE(safetensors::write_file(folder_ / "new", tensors).ok());
-        fs::rename(folder_ / "new", path);
-    }
     std::string message(const ModelOptions& options = {}) { return message_of(folder_, options); }
     static std::string message_of(const std::string& path, const ModelOptions& options = {}) {
         const Result<Model> model = Model::load(path, options);
@@ -66,8 +26,6 @@ class BadInput : public ::testing::Test {
         EXPECT_EQ(text.find('\n'), std::string::npos) << text;
         return text;
     }
-
-    fs::path folder_;
 };
 
 TEST_F(BadInput, MissingPath) {

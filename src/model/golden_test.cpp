@@ -2,56 +2,20 @@
 // tools/golden/models.py. Exact path, FP32 rings.
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <cstring>
 #include <filesystem>
 
-#include "formats/safetensors/file.h"
 #include "model/model_spec.h"
+#include "model/testing/golden.h"
 #include "model/testing/run.h"
 
 namespace bifocal {
 namespace {
 
-const std::string kFolder = std::string(BIFOCAL_SOURCE_DIR) + "/tests/golden/models/";
-
-struct Golden {
-    safetensors::File file;
-    std::vector<int32_t> tokens;
-
-    std::vector<float> floats(const std::string& name) const {
-        const Tensor tensor = file.tensor(name).value();
-        std::vector<float> values(static_cast<size_t>(tensor.elems()));
-        std::memcpy(values.data(), tensor.bytes.data(), tensor.bytes.size());
-        return values;
-    }
-};
-
-Golden golden_of(const std::string& name) {
-    Golden golden{safetensors::File::open(kFolder + name + "/golden.safetensors").value(), {}};
-    const Tensor tokens = golden.file.tensor("tokens").value();
-    golden.tokens.resize(static_cast<size_t>(tokens.elems()));
-    std::memcpy(golden.tokens.data(), tokens.bytes.data(), tokens.bytes.size());
-    return golden;
-}
-
-Model load(const std::string& path, ModelOptions options = {}) {
-    options.exact = true;
-    Result<Model> model = Model::load(path, options);
-    EXPECT_TRUE(model.ok()) << (model.ok() ? "" : model.error().message());
-    return std::move(model).value();
-}
-
-double largest_difference(const std::vector<float>& a, const std::vector<float>& b) {
-    EXPECT_EQ(a.size(), b.size());
-    double largest = 0;
-    for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
-        const double difference = std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i]));
-        // A NaN must not pass for small.
-        if (!(difference <= largest)) largest = std::isnan(difference) ? INFINITY : difference;
-    }
-    return largest;
-}
+using testing::Golden;
+using testing::golden_of;
+using testing::kFolder;
+using testing::largest_difference;
+using testing::load_exact;
 
 const char* const kCases[] = {
     "llama",           "llama_tied",   "llama3_rope",    "llama_linear_rope",
@@ -66,7 +30,7 @@ INSTANTIATE_TEST_SUITE_P(Families, GoldenModel, ::testing::ValuesIn(kCases),
 
 TEST_P(GoldenModel, LogitsEqualTransformers) {
     const Golden golden = golden_of(GetParam());
-    const Model model = load(kFolder + GetParam());
+    const Model model = load_exact(kFolder + GetParam());
     EXPECT_EQ(model.notes(), std::vector<std::string>{});
     const std::vector<float> expected = golden.floats("logits");
     for (const int64_t chunk : {48, 7, 1}) {
@@ -81,12 +45,12 @@ TEST_P(GoldenModel, GgufTwinGivesTheSameLogits) {
     const std::string twin = kFolder + GetParam() + "/model.gguf";
     if (!std::filesystem::exists(twin)) return;  // an architecture or a scaling GGUF cannot say
     const Golden golden = golden_of(GetParam());
-    const Model model = load(twin);
+    const Model model = load_exact(twin);
     EXPECT_EQ(model.notes(), std::vector<std::string>{});
     const double difference = largest_difference(
         testing::all_logits(model.decoder(), golden.tokens, 48), golden.floats("logits"));
     EXPECT_LE(difference, 1e-4);
-    const Model folder = load(kFolder + GetParam());
+    const Model folder = load_exact(kFolder + GetParam());
     const double between =
         largest_difference(testing::all_logits(model.decoder(), golden.tokens, 48),
                            testing::all_logits(folder.decoder(), golden.tokens, 48));
@@ -107,7 +71,7 @@ TEST(Golden, LongropeShortFactors) {
     const std::vector<float> expected = golden.floats("logits_short");
     const auto n = static_cast<size_t>(18);
     for (const char* file : {"", "/model.gguf"}) {
-        const Model model = load(kFolder + "phi3_longrope" + file, {.tokens = 18});
+        const Model model = load_exact(kFolder + "phi3_longrope" + file, {.tokens = 18});
         const auto tokens = std::span(golden.tokens).first(n);
         EXPECT_LE(largest_difference(testing::all_logits(model.decoder(), tokens, 18), expected),
                   1e-4);
@@ -117,7 +81,8 @@ TEST(Golden, LongropeShortFactors) {
 TEST(Golden, ReplacedLayoutsEqualExplicitMasks) {
     const Golden golden = golden_of("llama_tied");
     for (const std::string layout : {"window=9", "window=6,sink_tokens=3"}) {
-        const Model model = load(kFolder + "llama_tied", {.attention = "sliding_window:" + layout});
+        const Model model =
+            load_exact(kFolder + "llama_tied", {.attention = "sliding_window:" + layout});
         EXPECT_EQ(model.spec().layers[0].mixer.kind, "sliding_window");
         const std::vector<float> expected = golden.floats("logits " + layout);
         for (const int64_t chunk : {48, 5})
@@ -131,7 +96,7 @@ TEST(Golden, ReplacedLayoutsEqualExplicitMasks) {
 // Sequences of a batch do not see each other, and the last row is the last row.
 TEST(Golden, BatchEqualsSingleSequences) {
     const Golden golden = golden_of("mistral");
-    const Model model = load(kFolder + "mistral");
+    const Model model = load_exact(kFolder + "mistral");
     const Decoder& decoder = model.decoder();
     const int64_t V = decoder.spec.vocab_size, T = 11;
     const StatePlan plan = decoder.plan_states({64, DType::f32});
@@ -155,19 +120,20 @@ TEST(Golden, BatchEqualsSingleSequences) {
 }
 
 TEST(Golden, StopTokensComeFromAllFiles) {
-    EXPECT_EQ(load(kFolder + "llama_tied").stop_tokens(), (std::vector<int32_t>{2, 5}));
+    EXPECT_EQ(load_exact(kFolder + "llama_tied").stop_tokens(), (std::vector<int32_t>{2, 5}));
 }
 
 TEST(Golden, IdentityTellsWeightsApart) {
-    const uint64_t one = load(kFolder + "llama_tied").identity();
-    EXPECT_EQ(one,
-              load(kFolder + "llama_tied", {.attention = "sliding_window:window=9"}).identity());
-    EXPECT_NE(one, load(kFolder + "llama3_rope").identity());
-    EXPECT_NE(one, load(kFolder + "qwen3").identity());
+    const uint64_t one = load_exact(kFolder + "llama_tied").identity();
+    EXPECT_EQ(
+        one,
+        load_exact(kFolder + "llama_tied", {.attention = "sliding_window:window=9"}).identity());
+    EXPECT_NE(one, load_exact(kFolder + "llama3_rope").identity());
+    EXPECT_NE(one, load_exact(kFolder + "qwen3").identity());
 }
 
 TEST(Golden, ShardsAreOneModel) {
-    const Model model = load(kFolder + "llama");
+    const Model model = load_exact(kFolder + "llama");
     EXPECT_EQ(model.info().format, "safetensors, 4 shards");
     EXPECT_GT(model.info().n_parameters, 20000);
     EXPECT_EQ(model.info().layers.size(), 2u);
