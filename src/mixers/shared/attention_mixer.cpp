@@ -5,7 +5,6 @@
 
 #include "core/check.h"
 #include "core/cpu_features.h"
-#include "mixers/shared/attention_reference.h"
 #include "mixers/shared/options.h"
 #include "mixers/shared/weights.h"
 #include "ops/norm.h"
@@ -359,8 +358,7 @@ void AttentionMixer::forward(const Chunk& chunk, Exec& exec) const {
     for (int64_t i = 0; i < B * T; ++i) ops::add(normed.row(i), x.row(i));
 }
 
-ReferenceForward AttentionMixer::reference(const WeightMap& weights, const StateOptions& options,
-                                           Real real) const {
+DenseAttention AttentionMixer::dense(const WeightMap& weights, const StateOptions& options) const {
     DenseAttention dense;
     dense.context = context_;
     dense.kv_dtype = options.kv_dtype;
@@ -371,12 +369,24 @@ ReferenceForward AttentionMixer::reference(const WeightMap& weights, const State
     dense.sinks_at_cache_positions = config_.sinks_at_cache_positions;
     dense.has_learned_sink = config_.has_learned_sink;
     dense.weights = reference_weights(weights);
+    return dense;
+}
+
+ReferenceForward AttentionMixer::reference(const WeightMap& weights, const StateOptions& options,
+                                           Real real) const {
+    const DenseAttention dense = this->dense(weights, options);
     if (real == Real::f64) return [dense](View<double, 2> x) { dense.forward(x); };
     return [dense](View<double, 2> x) {
         std::vector<float> plain(x.data, x.data + x.size());
         dense.forward(View<float, 2>(plain.data(), x.shape));
         std::copy(plain.begin(), plain.end(), x.data);
     };
+}
+
+ReferenceForward AttentionMixer::recurrent_reference(const WeightMap& weights,
+                                                     const StateOptions& options) const {
+    const DenseAttention dense = this->dense(weights, options);
+    return [dense](View<double, 2> x) { dense.forward_recurrent(x); };
 }
 
 std::vector<std::string> AttentionMixer::describe() const {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "mixers/mixer.h"
+#include "mixers/shared/attention_reference.h"
 #include "mixers/shared/ring_attention.h"
 #include "ops/linear.h"
 
@@ -38,6 +39,8 @@ class AttentionMixer final : public Mixer {
     void forward(const Chunk& chunk, Exec& exec) const override;
     ReferenceForward reference(const WeightMap& weights, const StateOptions& options,
                                Real real) const override;
+    ReferenceForward recurrent_reference(const WeightMap& weights,
+                                         const StateOptions& options) const override;
 
     std::vector<std::string> describe() const override;
     int64_t weight_bytes() const override;
@@ -48,6 +51,7 @@ class AttentionMixer final : public Mixer {
     void find_angles(const RingPlan& ring, int64_t pos, std::span<float> angles) const;
     void prepare_heads(float* q, float* sink_q, float* k, int64_t begin, int64_t end,
                        std::span<const float> angles) const;
+    DenseAttention dense(const WeightMap& weights, const StateOptions& options) const;
     struct Call;
     void decode(const Call& call, std::span<float> angles, Exec& exec) const;
     void prefill(const Call& call, Exec& exec) const;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <vector>
 
 #include "ops/rope.h"
@@ -52,7 +53,9 @@ class Run {
         if (c_.rope) table_ = ops::make_rope_table(*c_.rope).value();
     }
 
-    void forward() {
+    // mix(t, h, out): what head h of query t reads.
+    template <class Mix>
+    void forward(Mix mix) {
         Rows<Real> normed(T_);
         for (int64_t t = 0; t < T_; ++t) {
             normed[t].assign(x_.row(t).begin(), x_.row(t).end());
@@ -71,13 +74,70 @@ class Run {
         }
         Rows<Real> mixed(T_, std::vector<Real>(static_cast<size_t>(c_.n_heads * D_)));
         for (int64_t t = 0; t < T_; ++t) {
-            for (int64_t h = 0; h < c_.n_heads; ++h) attend(t, h, &mixed[t][h * D_]);
+            for (int64_t h = 0; h < c_.n_heads; ++h) mix(t, h, &mixed[t][h * D_]);
         }
         Rows<Real> out = project(mixed, "self_attn.o_proj");  // (7)
         for (int64_t t = 0; t < T_; ++t) {
             if (c_.post_norm) norm<Real>(out[t], weight("post_attention_layernorm.weight"), c_);
             for (int64_t m = 0; m < c_.d_model; ++m) x_(t, m) += out[t][m];
         }
+    }
+
+    // Query t of head h over the T × T mask. (4)-(6)
+    void attend(int64_t t, int64_t h, Real* out) const {
+        const int64_t at = h / (c_.n_heads / c_.n_kv_heads) * D_;
+        const std::vector<Real> moved = sink_query(t, h);
+        const auto is_sink = [&](int64_t j) { return j < a_.sink_tokens; };
+        const auto sees = [&](int64_t j) {
+            return a_.window < 0 || j > t - a_.window || is_sink(j);
+        };
+        std::vector<Real> scores(static_cast<size_t>(t + 1));
+        Real top = -INFINITY;
+        for (int64_t j = 0; j <= t; ++j) {
+            if (!sees(j)) continue;
+            scores[j] = score(is_sink(j) ? moved.data() : &q_[t][h * D_], &k_[j][at]);
+            top = std::max(top, scores[j]);
+        }
+        Real total = 0;
+        if (a_.has_learned_sink) {
+            const auto logit = static_cast<Real>(weight("self_attn.sinks").values[h]);
+            top = std::max(top, logit);
+            total = std::exp(logit - top);
+        }
+        for (int64_t j = 0; j <= t; ++j) {
+            if (!sees(j)) continue;
+            const Real w = std::exp(scores[j] - top);
+            total += w;
+            for (int64_t d = 0; d < D_; ++d) out[d] += w * v_[j][at + d];
+        }
+        for (int64_t d = 0; d < D_; ++d) out[d] /= total;
+    }
+
+    // The same over what a memory of fixed size still holds, one token after the other with a
+    // running maximum: no mask, no second pass. REQUIRES: queries come in order.
+    void attend_held(int64_t t, int64_t h, Real* out) {
+        if (h == 0 && t < a_.sink_tokens) held_sinks_.push_back(t);
+        if (h == 0 && t >= a_.sink_tokens) held_window_.push_back(t);
+        if (a_.window > 0 && static_cast<int64_t>(held_window_.size()) > a_.window) {
+            held_window_.pop_front();
+        }
+        const Real* q = &q_[t][h * D_];
+        const std::vector<Real> moved = sink_query(t, h);
+        Real top = -INFINITY, total = 0;
+        const auto take = [&](Real score, const Real* value) {
+            const Real higher = std::max(top, score);
+            const Real keep = std::exp(top - higher), w = std::exp(score - higher);
+            total = total * keep + w;
+            for (int64_t d = 0; d < D_; ++d) out[d] = out[d] * keep + (value ? w * value[d] : 0);
+            top = higher;
+        };
+        if (a_.has_learned_sink) {
+            take(static_cast<Real>(weight("self_attn.sinks").values[h]), nullptr);
+        }
+        const int64_t at = h / (c_.n_heads / c_.n_kv_heads) * D_;
+        for (const int64_t j : held_sinks_) take(score(moved.data(), &k_[j][at]), &v_[j][at]);
+        for (const int64_t j : held_window_) take(score(q, &k_[j][at]), &v_[j][at]);
+        for (int64_t d = 0; d < D_; ++d) out[d] /= total;
     }
 
   private:
@@ -134,41 +194,20 @@ class Run {
         }
     }
 
-    // Query t of head h over all keys it sees. (4)-(6)
-    void attend(int64_t t, int64_t h, Real* out) const {
-        const int64_t g = h / (c_.n_heads / c_.n_kv_heads);
-        std::vector<Real> moved(raw_q_[t].begin() + h * D_, raw_q_[t].begin() + (h + 1) * D_);
+    // What reads sink keys: the query itself, or turned to where it stands in the cache.
+    std::vector<Real> sink_query(int64_t t, int64_t h) const {
+        const Rows<Real>& from = a_.sinks_at_cache_positions ? raw_q_ : q_;
+        std::vector<Real> q(from[t].begin() + h * D_, from[t].begin() + (h + 1) * D_);
         if (a_.sinks_at_cache_positions) {
-            rotate(moved.data(), std::min(t, a_.sink_tokens + a_.window - 1));
+            rotate(q.data(), std::min(t, a_.sink_tokens + a_.window - 1));
         }
-        const auto is_sink = [&](int64_t j) { return j < a_.sink_tokens; };
-        const auto sees = [&](int64_t j) {
-            return a_.window < 0 || j > t - a_.window || is_sink(j);
-        };
-        std::vector<Real> score(static_cast<size_t>(t + 1));
-        Real top = -INFINITY;
-        for (int64_t j = 0; j <= t; ++j) {
-            if (!sees(j)) continue;
-            const Real* q =
-                a_.sinks_at_cache_positions && is_sink(j) ? moved.data() : &q_[t][h * D_];
-            Real sum = 0;
-            for (int64_t d = 0; d < D_; ++d) sum += q[d] * k_[j][g * D_ + d];
-            score[j] = sum * static_cast<Real>(c_.scale);
-            top = std::max(top, score[j]);
-        }
-        Real total = 0;
-        if (a_.has_learned_sink) {
-            const auto logit = static_cast<Real>(weight("self_attn.sinks").values[h]);
-            top = std::max(top, logit);
-            total = std::exp(logit - top);
-        }
-        for (int64_t j = 0; j <= t; ++j) {
-            if (!sees(j)) continue;
-            const Real w = std::exp(score[j] - top);
-            total += w;
-            for (int64_t d = 0; d < D_; ++d) out[d] += w * v_[j][g * D_ + d];
-        }
-        for (int64_t d = 0; d < D_; ++d) out[d] /= total;
+        return q;
+    }
+
+    Real score(const Real* q, const Real* k) const {
+        Real sum = 0;
+        for (int64_t d = 0; d < D_; ++d) sum += q[d] * k[d];
+        return sum * static_cast<Real>(c_.scale);
     }
 
     const DenseAttention& a_;
@@ -177,13 +216,21 @@ class Run {
     int64_t T_, D_;
     std::optional<ops::RopeTable> table_;
     Rows<Real> q_, k_, v_, raw_q_;
+    std::vector<int64_t> held_sinks_;  // tokens
+    std::deque<int64_t> held_window_;
 };
 
 }  // namespace
 
 template <class Real>
 void DenseAttention::forward(View<Real, 2> x) const {
-    Run<Real>(*this, x).forward();
+    Run<Real> run(*this, x);
+    run.forward([&](int64_t t, int64_t h, Real* out) { run.attend(t, h, out); });
+}
+
+void DenseAttention::forward_recurrent(View<double, 2> x) const {
+    Run<double> run(*this, x);
+    run.forward([&](int64_t t, int64_t h, double* out) { run.attend_held(t, h, out); });
 }
 
 template void DenseAttention::forward<double>(View<double, 2>) const;

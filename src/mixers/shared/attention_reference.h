@@ -1,5 +1,5 @@
 // The definition of softmax attention with windows, sink tokens and learned sinks: a T × T mask,
-// no ring, no recurrence, nothing shared with the fast path. Every softmax mixer is held to it.
+// no ring, nothing shared with the fast path. Every softmax mixer is held to it.
 #pragma once
 
 #include "core/view.h"
@@ -22,6 +22,10 @@ struct DenseAttention {
     // plain path that fast ones may err twice as much as).
     template <class Real>
     void forward(View<Real, 2> x) const;
+
+    // The same sublayer as a recurrence: a list of sinks and a queue of the window instead of a
+    // mask, a running softmax instead of two passes.
+    void forward_recurrent(View<double, 2> x) const;
 };
 
 }  // namespace bifocal

@@ -187,7 +187,8 @@ class Piece {
     void add_values(const StagedSlots::Place& place, SlotRange range, SlotRange Seen::*first,
                     SlotRange Seen::*second) {
         if (range.empty()) return;
-        range.begin &= ~int64_t{1};  // kernels sum even and odd rows apart
+        // Where the range begins does not matter to the bits: the kernels sum every second row
+        // apart, and a row without weight adds nothing.
         const int64_t n = range.end - range.begin;
         // [n, C]
         float* weights = weights_ + range.begin * C_;
