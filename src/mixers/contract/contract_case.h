@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,12 @@ struct ContractCase {
     std::function<bool(int64_t query, int64_t token)> sees = {};
     bool runs_long = false;  // also 100,000 steps, or up to the capacity
 };
+
+// For lists and failures of tests.
+inline void PrintTo(const ContractCase& c, std::ostream* out) {
+    *out << c.spec.to_string() << ", " << dtype_info(c.options.kv_dtype).name << " KV, "
+         << dtype_info(c.weight_dtype).name << " weights, " << c.n_tokens << " tokens";
+}
 
 inline ops::RopeSpec rope_of(double theta, int64_t rotary_dim) {
     ops::RopeSpec rope;

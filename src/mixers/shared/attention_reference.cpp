@@ -5,44 +5,20 @@
 #include <deque>
 #include <vector>
 
+#include "mixers/shared/reference_ops.h"
 #include "ops/rope.h"
 
 namespace bifocal {
 namespace {
 
 template <class Real>
-using Rows = std::vector<std::vector<Real>>;
+using Rows = ReferenceRows<Real>;
 
 template <class Real>
 Real kv_rounded(Real x, DType dtype) {
     const float rounded = static_cast<float>(x);
     if (dtype == DType::f32) return sizeof(Real) == sizeof(double) ? x : static_cast<Real>(rounded);
     return static_cast<Real>(bf16_to_f32(f32_to_bf16(rounded)));
-}
-
-template <class Real>
-void norm(std::span<Real> x, const ReferenceWeight& weight, const LayerContext& context) {
-    Real sum = 0;
-    for (const Real value : x) sum += value * value;
-    const Real scale =
-        1 / std::sqrt(sum / static_cast<Real>(x.size()) + static_cast<Real>(context.norm_eps));
-    for (size_t i = 0; i < x.size(); ++i) {
-        x[i] *=
-            scale * (static_cast<Real>(weight.values[i]) + static_cast<Real>(context.norm_offset));
-    }
-}
-
-// What int8 activations make of x: blocks of 32 in steps of max|x| / 127.
-template <class Real>
-std::vector<Real> int8_rounded(std::span<const Real> x) {
-    std::vector<Real> y(x.begin(), x.end());
-    for (size_t b = 0; b + 32 <= x.size(); b += 32) {
-        Real top = 0;
-        for (size_t i = b; i < b + 32; ++i) top = std::max(top, std::abs(x[i]));
-        if (top == 0) continue;
-        for (size_t i = b; i < b + 32; ++i) y[i] = std::nearbyint(x[i] * 127 / top) * (top / 127);
-    }
-    return y;
 }
 
 template <class Real>
@@ -59,7 +35,7 @@ class Run {
         Rows<Real> normed(T_);
         for (int64_t t = 0; t < T_; ++t) {
             normed[t].assign(x_.row(t).begin(), x_.row(t).end());
-            norm<Real>(normed[t], weight("input_layernorm.weight"), c_);  // (1)
+            norm(normed[t], "input_layernorm.weight");  // (1)
         }
         q_ = project(normed, "self_attn.q_proj");  // (2)
         k_ = project(normed, "self_attn.k_proj");
@@ -78,7 +54,7 @@ class Run {
         }
         Rows<Real> out = project(mixed, "self_attn.o_proj");  // (7)
         for (int64_t t = 0; t < T_; ++t) {
-            if (c_.post_norm) norm<Real>(out[t], weight("post_attention_layernorm.weight"), c_);
+            if (c_.post_norm) norm(out[t], "post_attention_layernorm.weight");
             for (int64_t m = 0; m < c_.d_model; ++m) x_(t, m) += out[t][m];
         }
     }
@@ -145,35 +121,21 @@ class Run {
         return a_.weights.find(name)->second;
     }
 
+    void norm(std::span<Real> x, std::string_view name) const {
+        reference_norm(x, weight(name), c_);
+    }
+
     Rows<Real> project(const Rows<Real>& in, const std::string& name) const {
-        const ReferenceWeight& w = weight(name + ".weight");
-        const auto bias = a_.weights.find(name + ".bias");
-        const bool rounds = w.is_quantised && c_.precision == Precision::fast;
-        Rows<Real> out(T_);
-        for (int64_t t = 0; t < T_; ++t) {
-            const std::vector<Real> x = rounds ? int8_rounded<Real>(in[t]) : in[t];
-            out[t].resize(static_cast<size_t>(w.shape[0]));
-            for (int64_t r = 0; r < w.shape[0]; ++r) {
-                Real sum = 0;
-                for (int64_t i = 0; i < w.shape[1]; ++i) {
-                    sum += static_cast<Real>(w.values[r * w.shape[1] + i]) * x[i];
-                }
-                if (bias != a_.weights.end()) sum += static_cast<Real>(bias->second.values[r]);
-                out[t][r] = sum;
-            }
-        }
-        return out;
+        return reference_project(in, a_.weights, name, c_.precision);
     }
 
     void norm_heads() {
         for (int64_t t = 0; t < T_; ++t) {
             for (int64_t h = 0; h < c_.n_heads; ++h) {
-                norm<Real>({&q_[t][h * D_], static_cast<size_t>(D_)},
-                           weight("self_attn.q_norm.weight"), c_);
+                norm({&q_[t][h * D_], static_cast<size_t>(D_)}, "self_attn.q_norm.weight");
             }
             for (int64_t g = 0; g < c_.n_kv_heads; ++g) {
-                norm<Real>({&k_[t][g * D_], static_cast<size_t>(D_)},
-                           weight("self_attn.k_norm.weight"), c_);
+                norm({&k_[t][g * D_], static_cast<size_t>(D_)}, "self_attn.k_norm.weight");
             }
         }
     }

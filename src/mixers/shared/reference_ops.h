@@ -1,0 +1,68 @@
+// What references of mixers are made of, template on the number type: in double the definition, in
+// float the plain path. Loops as one would write them on paper.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "mixers/shared/weights.h"
+
+namespace bifocal {
+
+template <class Real>
+using ReferenceRows = std::vector<std::vector<Real>>;  // [T, width]
+
+// x / rms(x) · (w + offset), in place.
+template <class Real>
+void reference_norm(std::span<Real> x, const ReferenceWeight& weight, const LayerContext& context) {
+    Real sum = 0;
+    for (const Real value : x) sum += value * value;
+    const Real scale =
+        1 / std::sqrt(sum / static_cast<Real>(x.size()) + static_cast<Real>(context.norm_eps));
+    for (size_t i = 0; i < x.size(); ++i) {
+        x[i] *=
+            scale * (static_cast<Real>(weight.values[i]) + static_cast<Real>(context.norm_offset));
+    }
+}
+
+// What int8 activations make of x: blocks of 32 in steps of max|x| / 127.
+template <class Real>
+std::vector<Real> reference_int8(std::span<const Real> x) {
+    std::vector<Real> y(x.begin(), x.end());
+    for (size_t b = 0; b + 32 <= x.size(); b += 32) {
+        Real top = 0;
+        for (size_t i = b; i < b + 32; ++i) top = std::max(top, std::abs(x[i]));
+        if (top == 0) continue;
+        for (size_t i = b; i < b + 32; ++i) y[i] = std::nearbyint(x[i] * 127 / top) * (top / 127);
+    }
+    return y;
+}
+
+// x Wᵀ + b of "NAME.weight" [out, in] and, if there is one, "NAME.bias" [out].
+template <class Real>
+ReferenceRows<Real> reference_project(const ReferenceRows<Real>& in,
+                                      const ReferenceWeights& weights, const std::string& name,
+                                      Precision precision) {
+    const ReferenceWeight& w = weights.find(name + ".weight")->second;
+    const auto bias = weights.find(name + ".bias");
+    const bool rounds = w.is_quantised && precision == Precision::fast;
+    ReferenceRows<Real> out(in.size());
+    for (size_t t = 0; t < in.size(); ++t) {
+        const std::vector<Real> x = rounds ? reference_int8<Real>(in[t]) : in[t];
+        out[t].resize(static_cast<size_t>(w.shape[0]));
+        for (int64_t r = 0; r < w.shape[0]; ++r) {
+            Real sum = 0;
+            for (int64_t i = 0; i < w.shape[1]; ++i) {
+                sum += static_cast<Real>(w.values[r * w.shape[1] + i]) * x[i];
+            }
+            if (bias != weights.end()) sum += static_cast<Real>(bias->second.values[r]);
+            out[t][r] = sum;
+        }
+    }
+    return out;
+}
+
+}  // namespace bifocal
