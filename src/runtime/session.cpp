@@ -16,6 +16,16 @@ DType kv_dtype(KvType type) {
     return type == KvType::f32 ? DType::f32 : DType::bf16;
 }
 
+Status check_budget(const StatePlan& plan, const EngineOptions& options) {
+    const auto bytes = static_cast<int64_t>(plan.bytes);
+    if (options.max_bytes_per_sequence == 0 || bytes <= options.max_bytes_per_sequence) return {};
+    return Error{
+        .what = "the layout does not fit the budget",
+        .expected = fmt::format("at most {} bytes per sequence", options.max_bytes_per_sequence),
+        .got = fmt::format("{}", bytes),
+        .hint = "give --mem-per-seq without a window to get the largest one that fits"};
+}
+
 int64_t full_attention_bytes(const ModelSpec& spec, KvType kv_type, int64_t n_tokens) {
     if (n_tokens == 0) return 0;
     int64_t bytes = 0;
@@ -126,13 +136,7 @@ Result<Engine> Engine::make(const Decoder& decoder, uint64_t identity,
     if (filled.capacity == 0) filled.capacity = decoder.spec.context_length;
     BIFOCAL_TRY_STATUS(check_options(filled));
     StatePlan plan = decoder.plan_states({filled.capacity, kv_dtype(filled.kv_type)});
-    const auto bytes = static_cast<int64_t>(plan.bytes);
-    if (filled.max_bytes_per_sequence > 0 && bytes > filled.max_bytes_per_sequence)
-        return Error{
-            .what = "the layout does not fit the budget",
-            .expected = fmt::format("at most {} bytes per sequence", filled.max_bytes_per_sequence),
-            .got = fmt::format("{}", bytes),
-            .hint = "give --mem-per-seq without a window to get the largest one that fits"};
+    BIFOCAL_TRY_STATUS(check_budget(plan, filled));
     if (filled.n_threads == 0) filled.n_threads = available_cores();
     const auto scratch = [&](int64_t batch, int64_t n_tokens, Step::Logits logits) {
         return decoder.workspace_bytes(plan, batch, n_tokens, logits, filled.n_threads);

@@ -55,6 +55,9 @@ struct Session::Impl {
 
 DType kv_dtype(KvType type);
 
+// Refuses a plan that takes more than options.max_bytes_per_sequence.
+Status check_budget(const StatePlan& plan, const EngineOptions& options);
+
 // Bytes that full attention in every layer would hold for `n_tokens`, by its own declaration.
 int64_t full_attention_bytes(const ModelSpec& spec, KvType kv_type, int64_t n_tokens);
 

@@ -1,0 +1,69 @@
+// A conversation and the session that remembers it. Each turn reads only what is new: the session
+// knows how much of the rendered text it holds, by length and hash.
+#pragma once
+
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "bifocal/session.h"
+#include "cli/chat_prompt.h"
+#include "ops/sampling.h"
+#include "runtime/generate.h"
+
+namespace bifocal::cli {
+
+struct Reply {
+    std::string text;
+    Generation generation;
+    int64_t read_tokens = 0;  // of the prompt
+    double read_seconds = 0;
+    bool reread = false;  // the template changed earlier turns: all of them were read again
+};
+
+struct ReplyOptions {
+    int64_t max_tokens = -1;
+    std::function<void(std::string_view)> on_text;
+    std::function<bool(int64_t done, int64_t total)> on_read;  // progress of the prompt
+    std::function<bool()> should_stop;
+};
+
+class Conversation {
+  public:
+    // `prompt` and `model` outlive it.
+    Conversation(Session session, const ChatPrompt& prompt, const Model& model,
+                 const ops::SamplingOptions& sampling, const std::string& system);
+
+    // One turn. When it fails the conversation is as before, but may have to be read again.
+    Result<Reply> say(const std::string& text, const ReplyOptions& options);
+
+    void reset();  // back to the system message
+    Result<Conversation> fork() const;
+    Status save(const std::string& path) const;
+    Status load(const std::string& path);
+
+    const Session& session() const { return session_; }
+    int64_t n_messages() const { return std::ssize(messages_); }
+
+  private:
+    Conversation(Session session, const Conversation& other);
+    // What of the rendered text the session has read.
+    struct Held {
+        size_t bytes = 0;
+        uint64_t hash = 0;
+    };
+    bool extends_held(const std::string& text) const;
+    void hold(const std::string& text);
+    Status read_last_token(const Reply& reply, std::string& text);
+
+    Session session_;
+    const ChatPrompt* prompt_;
+    const Model* model_;
+    ops::Sampler sampler_;
+    nlohmann::ordered_json messages_ = nlohmann::ordered_json::array();
+    std::string system_;
+    Held held_;
+};
+
+}  // namespace bifocal::cli
