@@ -238,6 +238,15 @@ void gather_rows(View<const float, 2> x, int64_t begin, int64_t end, float* out)
     });
 }
 
+// With few columns the kernels prefetch for themselves; with many they stay on one panel for long
+// enough that the next one can be fetched beside.
+void prefetch_next(const Linear::Impl& w, int64_t panel, int64_t n_columns) {
+    if (n_columns <= 2 || (panel + 1) * kPanelRows >= w.n_out) return;
+    const std::byte* next = w.panel(panel + 1);
+    const int64_t bytes = std::min<int64_t>(w.panel_size, 16 << 10);
+    for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(next + i);
+}
+
 // One panel with the columns [begin, end), in floats; sums: [end - begin, 16]
 void float_piece(const Linear::Impl& w, int64_t panel, int64_t begin, int64_t end, const float* x,
                  float* sums) {
@@ -293,6 +302,7 @@ void run_piece(const LinearCall& call, int64_t panel, int64_t batch, int64_t n_r
     const Linear::Impl& w = call.linear->impl();
     const int64_t begin = batch * kBatchColumns;
     const int64_t end = batch_end(batch, n_rows);
+    prefetch_next(w, panel, end - begin);
     if (w.int8) {
         quant_piece(w, panel, begin, end, x.blocks, sums);
     } else {
