@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Renders the cases of template_cases.py and the chat templates of template_styles.py with jinja2, in
-the environment that transformers gives chat templates, and writes tests/golden/template/*.jsonl
-(and from the same templates the fuzzer's seeds): a first
+the environment that transformers gives chat templates, and writes tests/golden/template/*.jsonl: a first
 line with the versions, then one case a line: template, variables, and what jinja2 made of them ("expected")
-or the fact that it refused ("error"). Run it with a Python that has jinja2 3.1.6.
+or the fact that it refused ("error"). From the same templates it writes the fuzzer's seeds. Run it with a Python that has jinja2 3.1.6.
+Given a GGUF file of SmolLM2, it also renders that model's own template (needs the package gguf).
 """
 import datetime
 import json
@@ -124,6 +124,19 @@ def style(key):
     return line, template_styles.STYLES[key[0]], template_styles.variables(*key[1:])
 
 
+def write_smollm2(model):
+    """What SmolLM2's own template makes of the conversations; the template itself stays in the model."""
+    from gguf import GGUFReader
+    source = bytes(GGUFReader(model).fields["tokenizer.chat_template"].parts[-1]).decode()
+    cases = []
+    for messages in template_styles.CONVERSATIONS.values():
+        for prompt in (True, False):
+            variables = {"messages": messages, "add_generation_prompt": prompt}
+            if "expected" in render(source, variables):
+                cases.append(({"messages": messages, "prompt": prompt}, source, variables))
+    write("smollm2", {"model": "SmolLM2-135M-Instruct"}, cases)
+
+
 def write_seeds(cases):
     """Seeds of the fuzzer: the styles, and small cases that render, a few in each file."""
     SEEDS.mkdir(parents=True, exist_ok=True)
@@ -145,6 +158,8 @@ def main():
                      "tools": template_styles.TOOLS, "extras": template_styles.EXTRAS},
           map(style, template_styles.cases()))
     write_seeds(small)
+    if len(sys.argv) > 1:
+        write_smollm2(sys.argv[1])
 
 
 if __name__ == "__main__":
