@@ -10,20 +10,19 @@ namespace bifocal::cli {
 
 std::vector<std::vector<std::string>> memory_rows(const MemoryReport& report) {
     std::vector<std::vector<std::string>> rows;
-    const bool grows = report.full_attention_bytes > 0 && report.state_bytes > 0;
     rows.push_back({"memory per sequence",
                     fmt::format("{} ({} bytes), now and at {}", bytes_text(report.state_bytes),
                                 count_text(report.state_bytes),
                                 report.capacity < 0 ? "any length"
                                                     : fmt::format("any length up to {} tokens",
                                                                   count_text(report.capacity)))});
-    if (grows)
-        rows.push_back(
-            {"full attention would take",
-             fmt::format("{} after these {} tokens, {:.2f} times as much",
-                         bytes_text(report.full_attention_bytes), count_text(report.position),
-                         static_cast<double>(report.full_attention_bytes) /
-                             static_cast<double>(report.state_bytes))});
+    const double ratio =
+        static_cast<double>(report.full_attention_bytes) / static_cast<double>(report.state_bytes);
+    rows.push_back(
+        {"full attention would take",
+         fmt::format("{} after these {} tokens{}", bytes_text(report.full_attention_bytes),
+                     count_text(report.position),
+                     ratio > 1 ? fmt::format(", {:.2f} times as much", ratio) : "")});
     rows.push_back(
         {"left the window",
          report.tokens_left == 0

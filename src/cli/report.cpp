@@ -30,7 +30,7 @@ std::string aligned(const std::vector<std::vector<std::string>>& rows, bool numb
             line.append(row[i]).append(right ? 0 : gap, ' ');
         }
         line.erase(line.find_last_not_of(' ') + 1);
-        out.append(line) + '\n';
+        out.append(line).append(1, '\n');
     }
     return out;
 }
@@ -61,7 +61,7 @@ std::string bytes_text(int64_t bytes) {
 std::string count_text(int64_t n) {
     std::string digits = fmt::format("{}", n);
     for (auto at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > (n < 0 ? 1 : 0); at -= 3)
-        digits.insert(static_cast<size_t>(at), ",");
+        digits.insert(static_cast<size_t>(at), 1, ',');
     return digits;
 }
 

@@ -1,11 +1,10 @@
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <filesystem>
-#include <fstream>
 
 #include "core/json/json.h"
 #include "formats/safetensors/file.h"
+#include "formats/template/find_template.h"
 #include "model/families/readers.h"
 #include "model/source.h"
 
@@ -14,8 +13,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using json::Fields;
-
-constexpr uintmax_t kMaxTemplateBytes = 1 << 20;
 
 std::string in(const std::string& folder, const char* file) {
     return (fs::path(folder) / file).string();
@@ -45,36 +42,12 @@ Result<Fields> text_part(const Fields& config) {
     return text ? *text : config;
 }
 
-// A string, or a list of {name, template}, of which we take "default".
-Result<std::optional<std::string>> template_of(const Fields& config) {
-    const json::Json* found = config.find("chat_template");
-    if (!found) return std::optional<std::string>{};
-    if (!found->is_array()) return config.string("chat_template");
-    for (const json::Json& entry : *found) {
-        BIFOCAL_TRY(const Fields fields, Fields::of(entry, config.where() + ", chat_template"));
-        BIFOCAL_TRY(const auto name, fields.string("name"));
-        if (name == "default") return fields.string("template");
-    }
-    return config.error("chat_template", "no template named 'default'");
-}
-
-Result<std::optional<std::string>> read_chat_template(const std::string& folder) {
-    const std::string path = in(folder, "chat_template.jinja");
-    if (is_there(path)) {
-        std::error_code ignored;
-        if (fs::file_size(path, ignored) > kMaxTemplateBytes)
-            return Error{.what = "chat template too large",
-                         .where = path,
-                         .expected = fmt::format("at most {} bytes", kMaxTemplateBytes)};
-        std::ifstream file(path, std::ios::binary);
-        std::string text(std::istreambuf_iterator<char>(file), {});
-        if (!file) return Error{.what = "cannot read file", .where = path};
-        return std::optional(std::move(text));
-    }
-    if (!is_there(in(folder, "tokenizer_config.json"))) return std::optional<std::string>{};
+Result<bool> has_chat_template(const std::string& folder) {
+    if (is_there(in(folder, "chat_template.jinja"))) return true;
+    if (!is_there(in(folder, "tokenizer_config.json"))) return false;
     BIFOCAL_TRY(const Document document, read_document(folder, "tokenizer_config.json"));
     BIFOCAL_TRY(const Fields fields, document.fields());
-    return template_of(fields);
+    return fields.has("chat_template");
 }
 
 }  // namespace
@@ -121,7 +94,11 @@ Result<Source> open_folder(const std::string& path, int64_t tokens) {
     if (is_there(in(path, "tokenizer.json"))) {
         BIFOCAL_TRY(source.tokenizer, tokenizer::Tokenizer::from_json_file(path));
     }
-    BIFOCAL_TRY(source.chat_template, read_chat_template(path));
+    BIFOCAL_TRY(const bool has_template, has_chat_template(path));
+    if (has_template) {
+        BIFOCAL_TRY(FoundTemplate found, find_template(path));
+        source.chat_template = std::move(found.source);
+    }
     return source;
 }
 

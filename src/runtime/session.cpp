@@ -65,6 +65,7 @@ void Engine::Impl::forward(std::span<Session::Impl* const> sessions, View<const 
                     exec);
     for (Session::Impl* session : sessions) {
         session->pos += tokens.shape[1];
+        session->furthest = std::max(session->furthest, session->pos);
         session->has_logits = false;
         pool.check_guard(session->slot);
     }
@@ -259,7 +260,9 @@ int64_t Session::position() const {
 }
 
 int64_t Session::rewind_limit() const {
-    return impl_->engine.decoder.rewind_limit(impl_->engine.plan, impl_->pos);
+    const Engine::Impl& engine = impl_->engine;
+    const int64_t limit = engine.decoder.rewind_limit(engine.plan, impl_->furthest);
+    return std::clamp<int64_t>(limit - (impl_->furthest - impl_->pos), 0, impl_->pos);
 }
 
 Status Session::rewind(int64_t n) {
@@ -281,6 +284,7 @@ Result<Session> Session::fork() const {
     auto copy = std::make_unique<Impl>(impl_->engine, slot);
     std::memcpy(copy->state(), impl_->state(), pool.slot_bytes());
     copy->pos = impl_->pos;
+    copy->furthest = impl_->furthest;
     copy->logits = impl_->logits;
     copy->has_logits = impl_->has_logits;
     return Session(std::move(copy));
@@ -290,7 +294,7 @@ void Session::reset() {
     // Zeroed first, so that equal histories have equal bytes, padding included.
     std::memset(impl_->state(), 0, impl_->engine.pool.slot_bytes());
     impl_->engine.decoder.init_states(impl_->engine.plan, impl_->state());
-    impl_->pos = 0;
+    impl_->pos = impl_->furthest = 0;
     impl_->has_logits = false;
 }
 

@@ -41,6 +41,7 @@ struct Session::Impl {
     Engine::Impl& engine;
     int64_t slot;
     int64_t pos = 0;
+    int64_t furthest = 0;  // the highest pos since the state was fresh; rewinding counts from it
     std::vector<float> logits;  // [vocab]
     bool has_logits = false;
 

@@ -28,6 +28,7 @@ struct Header {
     uint64_t model_identity;
     uint64_t tokenizer_identity;
     int64_t position;
+    int64_t furthest;  // position, rewinds undone
     int64_t capacity;
     uint32_t kv_type;  // 0 bf16, 1 f32
     uint32_t zero;
@@ -37,7 +38,6 @@ struct Header {
     uint64_t transcript_bytes;
     uint64_t logits_bytes;
     uint64_t state_bytes;
-    uint64_t reserved;    // zero
     uint64_t header_sum;  // checksum of the bytes before it
 };
 static_assert(sizeof(Header) == 128);
@@ -92,6 +92,7 @@ Encoded encode(const Session& session, const GenerationState& around) {
     header.model_identity = engine.identity;
     header.tokenizer_identity = around.tokenizer_identity;
     header.position = self.pos;
+    header.furthest = self.furthest;
     header.capacity = engine.options.capacity;
     header.kv_type = engine.options.kv_type == KvType::f32 ? 1 : 0;
     header.layout_bytes = sections.layout.size();
@@ -147,8 +148,8 @@ Result<Header> read_header(std::span<const std::byte> bytes, const std::string& 
                      .got = fmt::format("{}", header.version)};
     if (header.header_sum != sum_of(header))
         return damaged(where, "the snapshot's header does not match its checksum");
-    if (header.header_bytes != sizeof(Header) || header.zero != 0 || header.reserved != 0 ||
-        header.kv_type > 1 || header.position < 0 || header.capacity < 0)
+    if (header.header_bytes != sizeof(Header) || header.zero != 0 || header.kv_type > 1 ||
+        header.position < 0 || header.furthest < header.position || header.capacity < 0)
         return damaged(where, "the snapshot's header holds impossible values");
     if (bytes.size() < header.file_bytes)
         return damaged(where, fmt::format("the snapshot is cut short: expected {} bytes, got {}",
@@ -202,7 +203,7 @@ Status check_fit(const Header& header, const Sections& sections, const Engine::I
         static_cast<uint64_t>(engine.decoder.spec.vocab_size) * sizeof(float);
     if (sections.state.size() != engine.plan.bytes ||
         (header.logits_bytes != 0 && header.logits_bytes != logits_bytes) ||
-        (engine.plan.max_tokens >= 0 && header.position > engine.plan.max_tokens))
+        (engine.plan.max_tokens >= 0 && header.furthest > engine.plan.max_tokens))
         return damaged(where, "the snapshot's sizes do not fit its layout");
     return {};
 }
@@ -244,6 +245,7 @@ Result<GenerationState> decode_snapshot(Session& session, std::span<const std::b
     // All checked: from here on nothing fails.
     std::memcpy(self.state(), sections.state.data(), sections.state.size());
     self.pos = header.position;
+    self.furthest = header.furthest;
     self.has_logits = !sections.logits.empty();
     if (self.has_logits)
         std::memcpy(self.logits.data(), sections.logits.data(), sections.logits.size());
