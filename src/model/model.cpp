@@ -65,8 +65,7 @@ std::vector<int32_t> all_stop_tokens(const Source& source, std::vector<std::stri
         all.insert(all.end(), more.begin(), more.end());
     }
     std::ranges::sort(all);
-    const auto repeated = std::ranges::unique(all);
-    all.erase(repeated.begin(), repeated.end());
+    all.erase(std::unique(all.begin(), all.end()), all.end());
     std::erase_if(all, [&](int32_t id) {
         const bool outside = id < 0 || id >= source.spec.vocab_size;
         if (outside) notes.push_back(fmt::format("stop token {} is outside the vocabulary", id));

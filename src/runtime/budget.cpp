@@ -69,7 +69,8 @@ Result<int64_t> parse_bytes(const std::string& text) {
         const size_t power = std::string("kKmMgG").find(unit[0]);
         if (power == std::string::npos || unit.size() > 2) return bad;
         if (unit.size() == 2 && unit[1] != 'i') return bad;
-        factor = std::pow(unit.size() == 2 ? 1024.0 : 1000.0, static_cast<double>(power / 2 + 1));
+        const size_t steps = power / 2 + 1;  // of a thousand, or of 1024
+        factor = std::pow(unit.size() == 2 ? 1024.0 : 1000.0, static_cast<double>(steps));
     }
     const double bytes = std::floor(number * factor);
     if (bytes < 1 || bytes > 0x1p52) return bad;

@@ -697,6 +697,17 @@ html is escaped
 'abc' % ()
 'abc' % 5
 'abc' % [1]
+'abc' % d
+'abc' % range(2)
+'abc' % undefined_name
+'abc' % 'x'
+'abc' % none
+(html | e) | list | first
+(html | e)[0]
+[('ab' | safe) | first]
+[('ab' | safe) | last]
+[('ab' | safe)[1]]
+('a' | safe).split('b')
 'a\nb\n\nc' | indent
 'a\nb\n\nc' | indent(2)
 'a\nb\n\nc' | indent(2, true)

@@ -46,7 +46,7 @@ Result<File> File::open(const std::string& path) {
     return file;
 }
 
-Result<File> File::open_bytes(std::span<const std::byte> bytes, std::string name,
+Result<File> File::open_bytes(std::span<const std::byte> bytes, const std::string& name,
                               std::shared_ptr<const void> owner) {
     File file;
     BIFOCAL_TRY_STATUS(file.add_part(bytes, name, std::move(owner)));

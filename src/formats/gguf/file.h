@@ -36,7 +36,7 @@ class File {
     static Result<File> open(const std::string& path);
     // Reads a whole, unsplit file that lies in memory. `name` stands for it in errors; `owner`, if
     // any, keeps the bytes alive, otherwise the caller does.
-    static Result<File> open_bytes(std::span<const std::byte> bytes, std::string name,
+    static Result<File> open_bytes(std::span<const std::byte> bytes, const std::string& name,
                                    std::shared_ptr<const void> owner = nullptr);
 
     const std::string& path() const { return metadata_.source(); }

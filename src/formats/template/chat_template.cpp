@@ -9,6 +9,7 @@
 #include "formats/template/interpreter.h"
 #include "formats/template/lexer.h"
 #include "formats/template/parser.h"
+#include "formats/unicode/utf8.h"
 
 namespace bifocal {
 namespace {
@@ -49,7 +50,7 @@ Value from_json(Machine& machine, const Json& json, const std::string& path, boo
             return Value::real(json.get<double>());
         case Json::value_t::string: {
             const auto& text = json.get_ref<const std::string&>();
-            if (!jinja::valid_utf8(text)) jinja::fail(fmt::format("'{}' is not valid UTF-8", path));
+            if (!unicode::is_valid(text)) jinja::fail(fmt::format("'{}' is not valid UTF-8", path));
             return machine.string(text, user);
         }
         case Json::value_t::array: {
@@ -62,7 +63,7 @@ Value from_json(Machine& machine, const Json& json, const std::string& path, boo
         case Json::value_t::object: {
             auto dict = machine.new_dict();
             for (const auto& [key, value] : json.items()) {
-                if (!jinja::valid_utf8(key))
+                if (!unicode::is_valid(key))
                     jinja::fail(fmt::format("a key in '{}' is not valid UTF-8", path));
                 jinja::insert(machine, *dict, machine.string(key, user),
                               from_json(machine, value, path + "." + key, user));
@@ -87,7 +88,7 @@ void set_variables(Machine& machine, const ChatInputs& inputs) {
         variables[name] = from_json(machine, json, name, true);
     };
     for (const auto& [name, text] : inputs.special_tokens) {
-        if (!jinja::valid_utf8(text)) jinja::fail(fmt::format("'{}' is not valid UTF-8", name));
+        if (!unicode::is_valid(text)) jinja::fail(fmt::format("'{}' is not valid UTF-8", name));
         variables[name] = machine.string(text);
     }
     set("messages", inputs.messages);
@@ -121,10 +122,10 @@ std::vector<Segment> segments_of(const jinja::Text& text) {
 
 }  // namespace
 
-Result<ChatTemplate> ChatTemplate::compile(std::string_view source, std::string where) {
+Result<ChatTemplate> ChatTemplate::compile(std::string_view source, const std::string& where) {
     if (source.size() > jinja::kMaxSourceBytes)
         return Error{"chat template is too long", where, "at most 1 MiB", "", ""};
-    if (!jinja::valid_utf8(source))
+    if (!unicode::is_valid(source))
         return Error{"chat template is not valid UTF-8", where, "", "", ""};
     try {
         return ChatTemplate(std::shared_ptr<const jinja::Template>(jinja::parse(source)), where);

@@ -52,7 +52,7 @@ struct ChatInputs {
 class ChatTemplate {
   public:
     // `where` names the source in errors. Refuses what the engine does not support, with its place.
-    static Result<ChatTemplate> compile(std::string_view source, std::string where);
+    static Result<ChatTemplate> compile(std::string_view source, const std::string& where);
 
     Result<Rendered> render(const ChatInputs& inputs) const;
 

@@ -270,6 +270,36 @@ TEST(TemplateLimits, DeepSourceIsRefused) {
     }
 }
 
+// The deepest that each way of nesting can go must fit the stack, also of sanitizer builds.
+TEST(TemplateLimits, DeepRecursionIsRefused) {
+    const std::string open(90, '['), close(90, ']');
+    std::string nots, conditions, ifs, ends, filters;
+    for (int i = 0; i < 90; ++i) {
+        nots += "not ";
+        conditions += "1 if 0 else ";
+        filters += "|string";
+    }
+    for (int i = 0; i < 40; ++i) {
+        ifs += i % 2 ? "{% for x in [1] %}" : "{% filter upper %}";
+        ends = (i % 2 ? "{% endfor %}" : "{% endfilter %}") + ends;
+    }
+    const std::string bodies[] = {
+        "{{ " + open + "m()" + close + " }}",
+        "{{ " + nots + "m() }}",
+        "{{ 0 or (" + conditions + "m()) }}",
+        "{{ m()" + filters + " }}",
+        ifs + "{{ m() }}" + ends,
+        "{% call m() %}{{ m() }}{% endcall %}{{ caller }}",
+        "{% set x %}{{ m() }}{% endset %}",
+        "{% for x in [1] if m() %}{% endfor %}",
+        "{{ [1] | map('string') | list ~ m() | indent }}",
+        "{% with a = m() %}{% endwith %}{% generation %}{{ m() }}{% endgeneration %}"};
+    for (const std::string& body : bodies) {
+        const std::string message = failure("{% macro m() %}" + body + "{% endmacro %}{{ m() }}");
+        EXPECT_NE(message.find("too deeply"), std::string::npos) << body << "\n" << message;
+    }
+}
+
 TEST(TemplateLimits, ALongConversationFits) {
     ChatInputs inputs;
     for (int i = 0; i < 5000; ++i)

@@ -7,6 +7,7 @@
 
 #include "formats/template/machine.h"
 #include "formats/template/value.h"
+#include "formats/unicode/utf8.h"
 
 namespace bifocal::jinja {
 namespace {
@@ -51,7 +52,7 @@ std::string quoted(std::string_view bytes) {
         } else if (code == '\t') {
             out += "\\t";
         } else if (is_printable(code)) {
-            append_utf8(out, code);
+            unicode::append(out, code);
         } else {
             const auto number = static_cast<uint32_t>(code);
             out += number < 0x100     ? fmt::format("\\x{:02x}", number)
@@ -237,7 +238,7 @@ class Json {
                         body += fmt::format("\\u{:04x}\\u{:04x}", 0xd7c0 + (unit >> 10),
                                             0xdc00 + (unit & 0x3ff));
                     } else {
-                        append_utf8(body, code);
+                        unicode::append(body, code);
                     }
             }
         }

@@ -9,6 +9,7 @@
 
 #include "formats/template/machine.h"
 #include "formats/template/text.h"
+#include "formats/unicode/utf8.h"
 
 namespace bifocal::jinja {
 namespace {
@@ -317,9 +318,9 @@ class Lexer {
                 char32_t code = static_cast<char32_t>(c - '0');
                 for (int k = 0; k < 2 && at < end && is_base_digit(source_[at], 8); ++k)
                     code = code * 8 + static_cast<char32_t>(source_[at++] - '0');
-                append_utf8(out, code);
+                unicode::append(out, code);
             } else if (c == 'x' || c == 'u' || c == 'U') {
-                append_utf8(out, hexadecimal(at, end, c == 'x' ? 2 : c == 'u' ? 4 : 8));
+                unicode::append(out, hexadecimal(at, end, c == 'x' ? 2 : c == 'u' ? 4 : 8));
             } else if (c == 'N') {
                 error("\\N escapes are not supported", at - 2);
             } else {

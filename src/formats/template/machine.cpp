@@ -26,7 +26,9 @@ struct StringIterator : Iterator {
         if (at >= text.bytes.size()) return false;
         const size_t begin = at;
         next_code_point(text.bytes, at);
-        out = machine.string(text.slice(begin, at));
+        Text letter = text.slice(begin, at);
+        letter.markup = false;  // as Python's iterator of a string subclass does
+        out = machine.string(std::move(letter));
         return true;
     }
 };
@@ -131,9 +133,8 @@ Value Machine::dict(std::shared_ptr<DictObject> dict) {
     return Value::object(Kind::dict, std::move(dict));
 }
 
-Value Machine::undefined(std::string why) {
-    return Value::object(Kind::undefined,
-                         std::make_shared<UndefinedObject>(&meter, std::move(why)));
+Value Machine::undefined(const std::string& why) {
+    return Value::object(Kind::undefined, std::make_shared<UndefinedObject>(&meter, why));
 }
 
 Value Machine::range(int64_t start, int64_t stop, int64_t step_by) {

@@ -58,7 +58,7 @@ class Machine {
     Value sequence(Kind kind, std::vector<Value> items);
     std::shared_ptr<DictObject> new_dict() { return std::make_shared<DictObject>(&meter); }
     Value dict(std::shared_ptr<DictObject> dict);
-    Value undefined(std::string why);
+    Value undefined(const std::string& why);
     Value range(int64_t start, int64_t stop, int64_t step);
     Value iterator(std::shared_ptr<Iterator> iterator);
     std::shared_ptr<NamespaceObject> new_namespace();

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "formats/template/text.h"
+#include "formats/unicode/utf8.h"
 
 namespace bifocal {
 namespace {
@@ -18,13 +19,13 @@ constexpr std::array<std::string_view, 5> kRoles = {"system", "user", "assistant
 
 // The role as it is safe to print in an error.
 std::string shown(const std::string& text) {
-    if (!jinja::valid_utf8(text)) return "invalid UTF-8";
+    if (!unicode::is_valid(text)) return "invalid UTF-8";
     return "'" + text.substr(0, jinja::byte_of_code_point(text, 40)) + "'";
 }
 
 Status check_content(const Json& content, const std::string& where) {
     if (content.is_string()) {
-        if (jinja::valid_utf8(content.get_ref<const std::string&>())) return {};
+        if (unicode::is_valid(content.get_ref<const std::string&>())) return {};
         return Error{"content is not valid UTF-8", where, "", "", ""};
     }
     if (!content.is_array())
@@ -44,7 +45,7 @@ Status check_content(const Json& content, const std::string& where) {
         const auto text = part.find("text");
         if (text == part.end() || !text->is_string())
             return Error{"a text part has no text", here, "\"text\": a string", "", ""};
-        if (!jinja::valid_utf8(text->get_ref<const std::string&>()))
+        if (!unicode::is_valid(text->get_ref<const std::string&>()))
             return Error{"text is not valid UTF-8", here, "", "", ""};
     }
     return {};

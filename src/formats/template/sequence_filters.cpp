@@ -376,7 +376,7 @@ Value sum(Machine& m, const Value& v, Args& args) {
 
 Value batch(Machine& m, const Value& v, Args& args) {
     const auto bound = bind(args, "batch", {"linecount", "fill_with"}, 1);
-    const Value count = bound[0], fill = bound[1];
+    const Value &count = bound[0], &fill = bound[1];
     std::shared_ptr<Iterator> source;
     Value ahead = Value::missing();
     return lazy(m, v, args, [=](Machine& machine, Value& out) mutable {
@@ -407,7 +407,7 @@ Value batch(Machine& m, const Value& v, Args& args) {
 
 Value slice(Machine& m, const Value& v, Args& args) {
     const auto bound = bind(args, "slice", {"slices", "fill_with"}, 1);
-    const Value slices = bound[0], fill = bound[1];
+    const Value &slices = bound[0], &fill = bound[1];
     Value all = Value::missing();
     int64_t number = 0;
     size_t at = 0;

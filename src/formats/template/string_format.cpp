@@ -28,7 +28,7 @@ std::string sign_of(bool negative, const Spec& spec) {
     return negative ? "-" : spec.plus ? "+" : spec.space ? " " : "";
 }
 
-Text padded(Text body, const std::string& sign, const Spec& spec, bool numeric) {
+Text padded(const Text& body, const std::string& sign, const Spec& spec, bool numeric) {
     Text out;
     const auto size = static_cast<int64_t>(count_code_points(body.bytes) + sign.size());
     const std::string fill(static_cast<size_t>(std::max<int64_t>(spec.width - size, 0)),
@@ -63,7 +63,7 @@ Text format_integer(const Value& value, char kind, const Spec& spec) {
     while (static_cast<int64_t>(body.bytes.size()) < spec.precision) body.bytes.insert(0, 1, '0');
     std::string sign = sign_of(number < 0, spec);
     if (spec.alternate) sign += kind == 'x' ? "0x" : kind == 'X' ? "0X" : kind == 'o' ? "0o" : "";
-    return padded(std::move(body), sign, spec, true);
+    return padded(body, sign, spec, true);
 }
 
 Text format_real(const Value& value, char kind, const Spec& spec) {
@@ -95,8 +95,7 @@ Text format_real(const Value& value, char kind, const Spec& spec) {
             body.bytes = fmt::format("{:.{}G}", size, std::max(precision, 1));
             break;
     }
-    return padded(std::move(body), sign_of(std::signbit(number) && !std::isnan(number), spec), spec,
-                  true);
+    return padded(body, sign_of(std::signbit(number) && !std::isnan(number), spec), spec, true);
 }
 
 Text format_text(Text text, const Spec& spec) {
@@ -104,7 +103,7 @@ Text format_text(Text text, const Spec& spec) {
         text = text.slice(0, byte_of_code_point(text.bytes, static_cast<size_t>(spec.precision)));
     }
     text.markup = false;
-    return padded(std::move(text), "", spec, false);
+    return padded(text, "", spec, false);
 }
 
 }  // namespace
@@ -211,9 +210,10 @@ Text format_percent(Machine& machine, const Text& format, const Value& args) {
                 fail(fmt::format("unsupported format character '{}'", kind));
         }
     }
-    const bool ignored = by_name || args.is(Kind::dict) || args.is(Kind::list);
-    const bool is_unused_ok = ignored && !args.is(Kind::tuple);
-    if (used < values.size() && !is_unused_ok)
+    // Python takes everything with a subscript but tuples and strings for a mapping.
+    const bool mapping = by_name || args.is(Kind::dict) || args.is(Kind::list) ||
+                         args.is(Kind::range) || args.is(Kind::undefined);
+    if (used < values.size() && !mapping)
         fail("not all arguments converted during string formatting");
     return out;
 }

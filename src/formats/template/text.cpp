@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "formats/unicode/utf8.h"
+
 namespace bifocal::jinja {
 namespace {
 
@@ -68,29 +70,10 @@ Text from_letters(const std::vector<Letter>& letters) {
     text.bytes.reserve(letters.size());
     for (const Letter& letter : letters) {
         const size_t begin = text.bytes.size();
-        append_utf8(text.bytes, letter.code);
+        unicode::append(text.bytes, letter.code);
         if (letter.user) add_span(text.user, {begin, text.bytes.size()});
     }
     return text;
-}
-
-bool valid_utf8(std::string_view bytes) {
-    for (size_t at = 0; at < bytes.size();) {
-        const auto lead = static_cast<unsigned char>(bytes[at]);
-        if (lead < 0x80) {
-            ++at;
-            continue;
-        }
-        const size_t extra = lead >= 0xf0 ? 3 : lead >= 0xe0 ? 2 : 1;
-        if (lead < 0xc2 || lead > 0xf4 || at + extra >= bytes.size()) return false;
-        for (size_t k = 1; k <= extra; ++k) {
-            if ((static_cast<unsigned char>(bytes[at + k]) & 0xc0) != 0x80) return false;
-        }
-        const char32_t code = next_code_point(bytes, at);
-        const bool overlong = (extra == 2 && code < 0x800) || (extra == 3 && code < 0x10000);
-        if (overlong || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff)) return false;
-    }
-    return true;
 }
 
 size_t count_code_points(std::string_view bytes) {
@@ -100,33 +83,9 @@ size_t count_code_points(std::string_view bytes) {
 }
 
 char32_t next_code_point(std::string_view bytes, size_t& at) {
-    const auto lead = static_cast<unsigned char>(bytes[at++]);
-    if (lead < 0x80) return lead;
-    int extra = lead >= 0xf0 ? 3 : lead >= 0xe0 ? 2 : 1;
-    char32_t code = lead & (0x3fu >> extra);
-    for (; extra > 0 && at < bytes.size(); --extra) {
-        code = code << 6 | (static_cast<unsigned char>(bytes[at++]) & 0x3fu);
-    }
-    return code;
-}
-
-void append_utf8(std::string& bytes, char32_t code) {
-    const auto put = [&](char32_t byte) { bytes += static_cast<char>(byte); };
-    if (code < 0x80) {
-        put(code);
-    } else if (code < 0x800) {
-        put(0xc0 | code >> 6);
-        put(0x80 | (code & 0x3f));
-    } else if (code < 0x10000) {
-        put(0xe0 | code >> 12);
-        put(0x80 | (code >> 6 & 0x3f));
-        put(0x80 | (code & 0x3f));
-    } else {
-        put(0xf0 | code >> 18);
-        put(0x80 | (code >> 12 & 0x3f));
-        put(0x80 | (code >> 6 & 0x3f));
-        put(0x80 | (code & 0x3f));
-    }
+    const unicode::Decoded decoded = unicode::decode(bytes, at);
+    at += static_cast<size_t>(decoded.bytes);
+    return decoded.code_point;
 }
 
 size_t byte_of_code_point(std::string_view bytes, size_t index) {

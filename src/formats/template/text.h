@@ -37,11 +37,9 @@ struct Letter {
 std::vector<Letter> letters(const Text& text);
 Text from_letters(const std::vector<Letter>& letters);
 
-bool valid_utf8(std::string_view bytes);
 size_t count_code_points(std::string_view bytes);
 // REQUIRES: valid UTF-8, at < bytes.size(). Moves `at` behind the code point.
 char32_t next_code_point(std::string_view bytes, size_t& at);
-void append_utf8(std::string& bytes, char32_t code);
 // Byte offset of code point `index`; bytes.size() when there are fewer.
 size_t byte_of_code_point(std::string_view bytes, size_t index);
 

@@ -127,7 +127,8 @@ struct StringObject : Object {
 };
 
 struct UndefinedObject : Object {
-    UndefinedObject(Meter* m, std::string why) : Object(m, why.capacity() + 64), message(why) {}
+    UndefinedObject(Meter* m, const std::string& why)
+        : Object(m, why.capacity() + 64), message(why) {}
     std::string message;  // of the error that using it raises
 };
 

@@ -8,11 +8,10 @@
 namespace bifocal {
 namespace {
 
-Error bad(const Hyperparameters& numbers, std::string what, std::string expected, auto got) {
-    return {.what = std::move(what),
-            .where = numbers.where,
-            .expected = std::move(expected),
-            .got = fmt::format("{}", got)};
+Error bad(const Hyperparameters& numbers, const std::string& what, const std::string& expected,
+          const auto& got) {
+    return {
+        .what = what, .where = numbers.where, .expected = expected, .got = fmt::format("{}", got)};
 }
 
 Result<ops::Activation> activation(const Hyperparameters& numbers) {
