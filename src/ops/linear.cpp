@@ -1,7 +1,7 @@
 // How a call runs: x is brought into groups of columns (int8 blocks for the fast path, floats for
 // the exact one), then all (panel, batch of columns) pieces of all products are shared out among
-// the threads. A piece multiplies one panel of 16 weight rows with up to 120 columns, group by
-// group.
+// the threads. A piece multiplies a panel of 16 weight rows, or a few, with up to 120 columns,
+// group by group.
 #include "ops/linear.h"
 
 #include <algorithm>
@@ -211,10 +211,6 @@ struct PackedX {
     const float* floats = nullptr;
 };
 
-int64_t batch_end(int64_t batch, int64_t n_rows) {
-    return std::min(n_rows, (batch + 1) * kBatchColumns);
-}
-
 // Rows [begin, end) of x, where begin starts a group and end ends one.
 void quantise_rows(View<const float, 2> x, int64_t begin, int64_t end, const KernelSet& kernels,
                    ActivationBlock* out) {
@@ -238,20 +234,62 @@ void gather_rows(View<const float, 2> x, int64_t begin, int64_t end, float* out)
     });
 }
 
-// With few columns the kernels prefetch for themselves; with many they stay on one panel for long
+// With few columns the kernels prefetch for themselves; with many they stay on a panel for long
 // enough that the next one can be fetched beside.
-void prefetch_next(const Linear::Impl& w, int64_t panel, int64_t n_columns) {
-    if (n_columns <= 2 || (panel + 1) * kPanelRows >= w.n_out) return;
-    const std::byte* next = w.panel(panel + 1);
+void prefetch_panel(const Linear::Impl& w, int64_t panel) {
+    if (panel * kPanelRows >= w.n_out) return;
+    const std::byte* data = w.panel(panel);
     const int64_t bytes = std::min<int64_t>(w.panel_size, 16 << 10);
-    for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(next + i);
+    for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(data + i);
 }
 
-// One panel with the columns [begin, end), in floats; sums: [end - begin, 16]
-void float_piece(const Linear::Impl& w, int64_t panel, int64_t begin, int64_t end, const float* x,
-                 float* sums) {
+// y = (or +=) sums + bias for 16 rows of the weight and columns [begin, end).
+void write_columns(const LinearCall& call, int64_t panel, int64_t begin, int64_t end,
+                   const float* sums) {
+    const Linear::Impl& w = call.linear->impl();
+    const int64_t row = panel * kPanelRows;
+    const float* bias = w.bias.empty() ? nullptr : w.bias.data() + row;
+    const int64_t stride = call.y.stride[0];
+    float* y = call.y.data + begin * stride + row;
+    if (row + kPanelRows <= w.n_out) {
+        w.kernels->write_tile(sums, static_cast<int>(end - begin), bias, call.accumulate, y,
+                              stride);
+        return;
+    }
+    for (int64_t t = begin; t < end; ++t, sums += kPanelRows, y += stride) {
+        for (int64_t r = 0; r < w.n_out - row; ++r) {
+            float value = sums[r];
+            if (bias != nullptr) value += bias[r];
+            if (call.accumulate) value += y[r];
+            y[r] = value;
+        }
+    }
+}
+
+// Panels [panel, end_panel) with the columns [begin, end). A group of columns meets all panels
+// before the next one comes: both fit the first cache.
+void quant_piece(const LinearCall& call, int64_t panel, int64_t end_panel, int64_t begin,
+                 int64_t end, const ActivationBlock* x) {
+    const Linear::Impl& w = call.linear->impl();
+    const int64_t n_blocks = w.n_in / kBlock;
+    const QuantTile tile = w.kernels->quant_tile[static_cast<int>(*w.packing)];
+    alignas(kAlignment) float sums[kMaxGroup * kPanelRows];
+    for_each_group(begin, end, [&](Group group) {
+        for (int64_t p = panel; p < end_panel; ++p) {
+            tile(reinterpret_cast<const uint8_t*>(w.panel(p)), n_blocks, x + group.begin * n_blocks,
+                 group.size, sums);
+            write_columns(call, p, group.begin, group.begin + group.size, sums);
+        }
+    });
+}
+
+// One panel with the columns [begin, end), in floats.
+void float_piece(const LinearCall& call, int64_t panel, int64_t begin, int64_t end,
+                 const float* x) {
+    const Linear::Impl& w = call.linear->impl();
     const int64_t n_in = w.n_in;
     alignas(kAlignment) float tile[kFloatChunk * kPanelRows];
+    alignas(kAlignment) float sums[kBatchColumns * kPanelRows];
     std::memset(sums, 0, static_cast<size_t>(end - begin) * kPanelRows * sizeof(float));
     for (int64_t k = 0; k < n_in; k += kFloatChunk) {
         const int64_t n_k = std::min(kFloatChunk, n_in - k);
@@ -265,50 +303,39 @@ void float_piece(const Linear::Impl& w, int64_t panel, int64_t begin, int64_t en
                          sums + (group.begin - begin) * kPanelRows);
         });
     }
+    write_columns(call, panel, begin, end, sums);
 }
 
-void quant_piece(const Linear::Impl& w, int64_t panel, int64_t begin, int64_t end,
-                 const ActivationBlock* x, float* sums) {
-    const int64_t n_blocks = w.n_in / kBlock;
-    const QuantTile tile = w.kernels->quant_tile[static_cast<int>(*w.packing)];
-    const auto* weights = reinterpret_cast<const uint8_t*>(w.panel(panel));
-    for_each_group(begin, end, [&](Group group) {
-        tile(weights, n_blocks, x + group.begin * n_blocks, group.size,
-             sums + (group.begin - begin) * kPanelRows);
-    });
+// Panels that one piece covers: with many columns as many as fit the first cache beside a group of
+// them.
+int64_t panels_per_piece(const Linear::Impl& w, int64_t n_rows) {
+    if (!w.int8 || n_rows < kMaxGroup) return 1;
+    return std::clamp<int64_t>((24 << 10) / w.panel_size, 1, 4);
 }
 
-// y = (or +=) sums + bias for 16 rows of the weight.
-void write_piece(const LinearCall& call, int64_t panel, int64_t begin, int64_t end,
-                 const float* sums) {
+int64_t piece_count(const Linear::Impl& w, int64_t n_rows) {
+    const int64_t step = panels_per_piece(w, n_rows);
+    const int64_t n_batches = (n_rows + kBatchColumns - 1) / kBatchColumns;
+    return (panel_count(w.n_out) + step - 1) / step * n_batches;
+}
+
+// Piece i of a product: batches of columns run fastest.
+void run_piece(const LinearCall& call, int64_t i, int64_t n_rows, const PackedX& x) {
     const Linear::Impl& w = call.linear->impl();
-    const int64_t row = panel * kPanelRows;
-    const int64_t n = std::min<int64_t>(kPanelRows, w.n_out - row);
-    const float* bias = w.bias.empty() ? nullptr : w.bias.data() + row;
-    for (int64_t t = begin; t < end; ++t, sums += kPanelRows) {
-        float* y = call.y.data + t * call.y.stride[0] + row;
-        for (int64_t r = 0; r < n; ++r) {
-            float value = sums[r];
-            if (bias != nullptr) value += bias[r];
-            if (call.accumulate) value += y[r];
-            y[r] = value;
-        }
+    const int64_t step = panels_per_piece(w, n_rows);
+    const int64_t n_batches = (n_rows + kBatchColumns - 1) / kBatchColumns;
+    const int64_t panel = i / n_batches * step;
+    const int64_t end_panel = std::min(panel + step, panel_count(w.n_out));
+    const int64_t begin = i % n_batches * kBatchColumns;
+    const int64_t end = std::min(n_rows, begin + kBatchColumns);
+    if (n_rows > 2) {
+        for (int64_t p = end_panel; p < end_panel + step; ++p) prefetch_panel(w, p);
     }
-}
-
-void run_piece(const LinearCall& call, int64_t panel, int64_t batch, int64_t n_rows,
-               const PackedX& x) {
-    alignas(kAlignment) float sums[kBatchColumns * kPanelRows];
-    const Linear::Impl& w = call.linear->impl();
-    const int64_t begin = batch * kBatchColumns;
-    const int64_t end = batch_end(batch, n_rows);
-    prefetch_next(w, panel, end - begin);
     if (w.int8) {
-        quant_piece(w, panel, begin, end, x.blocks, sums);
+        quant_piece(call, panel, end_panel, begin, end, x.blocks);
     } else {
-        float_piece(w, panel, begin, end, x.floats, sums);
+        float_piece(call, panel, begin, end, x.floats);
     }
-    write_piece(call, panel, begin, end, sums);
 }
 
 }  // namespace
@@ -320,7 +347,6 @@ void linear_forward(View<const float, 2> x, std::span<const LinearCall> calls, E
     BIFOCAL_CHECK(calls.size() <= kMaxCalls, "{} products in one call", calls.size());
     BIFOCAL_CHECK(x.stride[1] == 1, "x: elements of a row are {} apart", x.stride[1]);
 
-    const int64_t n_batches = (n_rows + kBatchColumns - 1) / kBatchColumns;
     std::array<int64_t, kMaxCalls + 1> first{};  // piece of each call
     bool any_int8 = false;
     bool any_float = false;
@@ -331,7 +357,7 @@ void linear_forward(View<const float, 2> x, std::span<const LinearCall> calls, E
         BIFOCAL_CHECK(calls[i].y.stride[1] == 1, "y: elements of a row are {} apart",
                       calls[i].y.stride[1]);
         (linear.impl().int8 ? any_int8 : any_float) = true;
-        first[i + 1] = first[i] + panel_count(linear.n_out()) * n_batches;
+        first[i + 1] = first[i] + piece_count(linear.impl(), n_rows);
     }
 
     Workspace::Frame frame(exec.workspace);
@@ -362,8 +388,7 @@ void linear_forward(View<const float, 2> x, std::span<const LinearCall> calls, E
         size_t i = 0;
         for (int64_t p = begin; p < end; ++p) {
             while (p >= first[i + 1]) ++i;
-            const int64_t local = p - first[i];
-            run_piece(calls[i], local / n_batches, local % n_batches, n_rows, packed);
+            run_piece(calls[i], p - first[i], n_rows, packed);
         }
     });
 }

@@ -220,18 +220,18 @@ void quantise(const float* x, int64_t n_blocks, ActivationBlock* blocks, int64_t
     for (int64_t b = 0; b < n_blocks; ++b, x += 32, blocks += stride) {
         const Floats x0 = load(x);
         const Floats x1 = load(x + 16);
-        const float top = largest_of(max_of(abs_of(x0), abs_of(x1)));
-        const Floats zero = splat(0.0f);
-        const float poison = sum_of(fma(x1, zero, mul(x0, zero)));  // 0, or NaN
-        const bool usable = poison == 0.0f && top >= 0x1p-110f;
+        const float top = largest_magnitude(x0, x1);
+        const bool finite = top <= 0x1.fffffep+127f;
+        const bool usable = finite && top >= 0x1p-110f;
         const Floats inverse = splat(usable ? 127.0f / top : 0.0f);
-        const Floats q0 = usable ? round_even(mul(x0, inverse)) : zero;
-        const Floats q1 = usable ? round_even(mul(x1, inverse)) : zero;
+        const Floats q0 = usable ? round_even(mul(x0, inverse)) : splat(0.0f);
+        const Floats q1 = usable ? round_even(mul(x1, inverse)) : splat(0.0f);
         store_i8(blocks->q, q0);
         store_i8(blocks->q + 16, q1);
-        const float low = sum_of(q0);  // whole numbers below 2^24: exact
-        const float sum = sum_of(add(q0, q1));
-        blocks->d = (usable ? top / 127.0f : 0.0f) + poison;
+        float low, high;  // whole numbers below 2^24: exact in any order
+        sums_of(q0, q1, low, high);
+        const float sum = low + high;
+        blocks->d = usable ? top / 127.0f : finite ? 0.0f : __builtin_nanf("");
         blocks->sum = blocks->d * sum;
         blocks->neg_sum = -static_cast<int32_t>(sum);
         blocks->neg_sum_low = -static_cast<int32_t>(low);
@@ -454,6 +454,17 @@ void quant_tile(const uint8_t* panel, int64_t n_blocks, const ActivationBlock* x
     }
 }
 
+void write_tile(const float* sums, int n_columns, const float* bias, bool accumulate, float* y,
+                int64_t stride) {
+    const Floats b = bias != nullptr ? load(bias) : splat(0.0f);
+    for (int c = 0; c < n_columns; ++c, y += stride) {
+        Floats value = load(sums + 16 * c);
+        if (bias != nullptr) value = add(value, b);
+        if (accumulate) value = add(value, load(y));
+        store(y, value);
+    }
+}
+
 template <class P>
 void dequant_tile(const uint8_t* units, int64_t n_blocks, float* out) {
     const Floats offset = splat(P::kOffset > 0 ? static_cast<float>(1 << P::kOffset) : 0.0f);
@@ -532,6 +543,7 @@ constexpr KernelSet kTable = {
     .f32_tile = float_tile<float>,
     .f16_tile = float_tile<F16>,
     .bf16_tile = float_tile<Bf16>,
+    .write_tile = write_tile,
     .quantise = quantise,
     .dot = dot_f32,
     .dot_bf16 = dot_bf16,

@@ -98,6 +98,27 @@ inline float largest_of(Floats x) {
     const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
     return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
 }
+// Of both vectors; a NaN or infinity counts as larger than any number.
+inline float largest_magnitude(Floats a, Floats b) {
+    const __m512i bits = _mm512_max_epi32(_mm512_castps_si512(_mm512_abs_ps(a)),
+                                          _mm512_castps_si512(_mm512_abs_ps(b)));
+    const __m256i eight =
+        _mm256_max_epi32(_mm512_castsi512_si256(bits), _mm512_extracti32x8_epi32(bits, 1));
+    __m128i four = _mm_max_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
+    four = _mm_max_epi32(four, _mm_shuffle_epi32(four, 0x4e));
+    four = _mm_max_epi32(four, _mm_shuffle_epi32(four, 0xb1));
+    return _mm_cvtss_f32(_mm_castsi128_ps(four));
+}
+// The sums of each.
+inline void sums_of(Floats a, Floats b, float& sum_a, float& sum_b) {
+    const __m256 a8 = _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
+    const __m256 b8 = _mm256_add_ps(_mm512_castps512_ps256(b), _mm512_extractf32x8_ps(b, 1));
+    const __m256 both = _mm256_hadd_ps(a8, b8);  // per half: 2 of a, 2 of b
+    const __m128 four = _mm_add_ps(_mm256_castps256_ps128(both), _mm256_extractf128_ps(both, 1));
+    const __m128 two = _mm_add_ps(four, _mm_movehdup_ps(four));
+    sum_a = _mm_cvtss_f32(two);
+    sum_b = _mm_cvtss_f32(_mm_movehl_ps(two, two));
+}
 inline void store_i8(int8_t* p, Floats x) {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(x)));
 }

@@ -67,6 +67,10 @@ struct KernelSet {
     QuantTile quant_tile[kPackings];
     DequantTile dequant_tile[kPackings];
     FloatTile f32_tile, f16_tile, bf16_tile;
+    // y = (y if `accumulate`) + (sums + bias), bias null or [16]; sums: [n_columns, 16]
+    // y: n_columns rows of 16, `stride` apart
+    void (*write_tile)(const float* sums, int n_columns, const float* bias, bool accumulate,
+                       float* y, int64_t stride);
     // Block b of x goes to blocks[b * stride].
     void (*quantise)(const float* x, int64_t n_blocks, ActivationBlock* blocks, int64_t stride);
 

@@ -115,6 +115,22 @@ inline float largest_of(Floats x) {
     }
     return x.v[0];
 }
+// Of both vectors; a NaN or infinity counts as larger than any number.
+inline float largest_magnitude(Floats a, Floats b) {
+    uint32_t top = 0;
+    for (int i = 0; i < 16; ++i) {
+        const auto x = std::bit_cast<uint32_t>(std::fabs(a.v[i]));
+        const auto y = std::bit_cast<uint32_t>(std::fabs(b.v[i]));
+        top = x > top ? x : top;
+        top = y > top ? y : top;
+    }
+    return std::bit_cast<float>(top);
+}
+// The sums of each.
+inline void sums_of(Floats a, Floats b, float& sum_a, float& sum_b) {
+    sum_a = sum_of(a);
+    sum_b = sum_of(b);
+}
 inline void store_i8(int8_t* p, Floats x) {
     for (int i = 0; i < 16; ++i) p[i] = static_cast<int8_t>(x.v[i]);
 }

@@ -115,6 +115,25 @@ inline float largest_of(Floats x) {
     const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
     return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
 }
+// Of both vectors; a NaN or infinity counts as larger than any number.
+inline float largest_magnitude(Floats a, Floats b) {
+    const Floats x = abs_of(a), y = abs_of(b);
+    const __m256i eight =
+        _mm256_max_epi32(_mm256_max_epi32(_mm256_castps_si256(x.low), _mm256_castps_si256(x.high)),
+                         _mm256_max_epi32(_mm256_castps_si256(y.low), _mm256_castps_si256(y.high)));
+    __m128i four = _mm_max_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
+    four = _mm_max_epi32(four, _mm_shuffle_epi32(four, 0x4e));
+    four = _mm_max_epi32(four, _mm_shuffle_epi32(four, 0xb1));
+    return _mm_cvtss_f32(_mm_castsi128_ps(four));
+}
+// The sums of each.
+inline void sums_of(Floats a, Floats b, float& sum_a, float& sum_b) {
+    const __m256 both = _mm256_hadd_ps(_mm256_add_ps(a.low, a.high), _mm256_add_ps(b.low, b.high));
+    const __m128 four = _mm_add_ps(_mm256_castps256_ps128(both), _mm256_extractf128_ps(both, 1));
+    const __m128 two = _mm_add_ps(four, _mm_movehdup_ps(four));
+    sum_a = _mm_cvtss_f32(two);
+    sum_b = _mm_cvtss_f32(_mm_movehl_ps(two, two));
+}
 inline void store_i8(int8_t* p, Floats x) {
     const __m256i words = _mm256_permute4x64_epi64(
         _mm256_packs_epi32(_mm256_cvtps_epi32(x.low), _mm256_cvtps_epi32(x.high)), 0xd8);
