@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "cli/commands.h"
+#include "cli/model_args.h"
 #include "cli/report.h"
 #include "cli/text_input.h"
 #include "core/json/json.h"
@@ -22,7 +23,10 @@ Result<json::OrderedJson> read_json(const std::string& path) {
 }
 
 Result<FoundTemplate> find(const TemplateRequest& request) {
-    if (request.template_file.empty()) return find_template(request.model);
+    if (request.template_file.empty()) {
+        BIFOCAL_TRY(const std::string model, find_model(request.model));
+        return find_template(model);
+    }
     BIFOCAL_TRY(FoundTemplate own, read_template(request.template_file));
     if (request.model.empty()) return own;
     // A model without template of its own is fine here; then nothing is known of its tokens.
@@ -78,10 +82,11 @@ void add_template_command(CLI::App& app, int& exit_status) {
         app.add_subcommand("template", "show the text that a model reads for a conversation");
     auto request = std::make_shared<TemplateRequest>();
     auto* source = command->add_option_group("source");
-    source->add_option("-m,--model", request->model, "GGUF file or model folder");
+    source->add_option("-m,--model", request->model,
+                       "GGUF file or model folder; default: the fetched model");
     source->add_option("--chat-template-file", request->template_file,
                        "Jinja file instead of the model's own template");
-    source->require_option(1, 2);
+    source->require_option(0, 2);
     command
         ->add_option("--messages", request->messages,
                      "JSON file with the messages; '-': standard input")

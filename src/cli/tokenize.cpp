@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
+#include "cli/model_args.h"
 #include "cli/report.h"
 #include "cli/text_input.h"
 #include "formats/tokenizer/gguf_metadata.h"
@@ -66,7 +67,10 @@ struct Request {
 };
 
 Result<std::string> answer(const Request& request) {
-    const std::string& path = request.tokenizer.empty() ? request.model : request.tokenizer;
+    std::string path = request.tokenizer;
+    if (path.empty()) {
+        BIFOCAL_TRY(path, find_model(request.model));
+    }
     BIFOCAL_TRY(const tokenizer::Tokenizer tokenizer, tokenizer::load_tokenizer(path));
     for (const std::string& warning : tokenizer.warnings()) {
         fmt::print(stderr, "bifocal: warning: {}\n", warning);
@@ -122,9 +126,10 @@ void add_tokenize_command(CLI::App& app, int& exit_status) {
     CLI::App* command = app.add_subcommand("tokenize", "show how a model cuts text into tokens");
     auto request = std::make_shared<Request>();
     auto* source = command->add_option_group("source");
-    source->add_option("-m,--model", request->model, "GGUF file or model folder");
+    source->add_option("-m,--model", request->model,
+                       "GGUF file or model folder; default: the fetched model");
     source->add_option("--tokenizer", request->tokenizer, "tokenizer.json, or a folder with one");
-    source->require_option(1);
+    source->require_option(0, 1);
     add_text_options(*command, request->text);
     command->add_flag("--decode", request->options.decode, "from ids to text");
     command->add_flag("--json", request->options.json, "one JSON object with ids and pieces");
@@ -132,7 +137,7 @@ void add_tokenize_command(CLI::App& app, int& exit_status) {
                       "leave out what the model puts around a text (BOS, EOS)");
     command->add_flag("!--no-parse-special", request->options.parse_special,
                       "read control tokens in the text as plain text");
-    command->footer("Example: bifocal tokenize -m model.gguf -p \"Hello there\" --json");
+    command->footer("Example: bifocal tokenize -p \"Hello there\" --json");
     command->callback([request, &exit_status] {
         const auto text = answer(*request);
         if (!text) {
