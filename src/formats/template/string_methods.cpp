@@ -36,7 +36,8 @@ Value strip(Machine& m, const Value& self, Args& args, bool left, bool right) {
     const Text& text = self.text();
     m.step_bytes(text.bytes.size());
     const bool spaces = !given(bound[0]);
-    const std::string_view drop = spaces ? "" : text_argument(bound[0], "strip").bytes;
+    std::string_view drop;
+    if (!spaces) drop = text_argument(bound[0], "strip").bytes;
     const Span keep = stripped(text.bytes, left, right, drop, spaces);
     return m.string(text.slice(keep.begin, keep.end));
 }
