@@ -1,7 +1,8 @@
 // An Exec with a thread pool and a workspace of its own, poisoned with NaNs, for tests.
 #pragma once
 
-#include <cstring>
+#include <algorithm>
+#include <cstddef>
 
 #include "ops/exec.h"
 
@@ -13,7 +14,7 @@ struct ExecFor {
     Exec exec{pool, workspace};
 
     ExecFor(int n_threads, size_t workspace_bytes) : pool(n_threads), workspace(workspace_bytes) {
-        std::memset(workspace.bytes().data(), 0xff, workspace.size());
+        std::ranges::fill(workspace.bytes(), std::byte{0xff});
     }
 };
 
