@@ -9,4 +9,7 @@ void catch_interrupts();
 bool interrupted();
 void clear_interrupt();
 
+// Waits until `fd` can be read or has ended; false when Ctrl-C came first.
+bool wait_readable(int fd);
+
 }  // namespace bifocal::cli

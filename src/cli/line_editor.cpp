@@ -3,7 +3,6 @@
 #include <histedit.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <clocale>
 #include <cstdio>
 #include <cstring>
@@ -25,15 +24,16 @@ struct LineEditor::Impl {
 namespace {
 
 const char* prompt_of(EditLine* editor) {
-    LineEditor* self = nullptr;
-    el_get(editor, EL_CLIENTDATA, &self);
-    return reinterpret_cast<const std::string*>(self)->c_str();
+    std::string* prompt = nullptr;
+    el_get(editor, EL_CLIENTDATA, &prompt);
+    return prompt->c_str();
 }
 
-// One character from the keyboard, as UTF-8. libedit's own reader goes on after a signal; this one
-// ends the line, so that Ctrl-C is seen.
+// One character from the keyboard, which comes as UTF-8. libedit's own reader would go on after
+// Ctrl-C; this one ends the line.
 int read_key(EditLine*, wchar_t* key) {
     unsigned char first = 0;
+    if (!wait_readable(STDIN_FILENO)) return -1;
     const ssize_t n = ::read(STDIN_FILENO, &first, 1);
     if (n == 0) return 0;
     if (n < 0) return -1;
@@ -85,12 +85,9 @@ bool LineEditor::Impl::read_plain(std::string& line, bool& was_interrupted) {
             return true;
         }
         char buffer[4096];
+        was_interrupted = !wait_readable(STDIN_FILENO);
+        if (was_interrupted) return false;
         const ssize_t n = ::read(STDIN_FILENO, buffer, sizeof buffer);
-        if (n < 0 && errno == EINTR) {
-            was_interrupted = interrupted();
-            if (was_interrupted) return false;
-            continue;
-        }
         if (n <= 0) {
             line = std::move(rest);
             rest.clear();

@@ -18,6 +18,10 @@ namespace {
 constexpr const char* kDefaultModel = "SmolLM2-135M-Instruct.Q4_1.gguf";
 constexpr int64_t kDefaultSinks = 4;
 
+std::string not_empty(const std::string& text) {
+    return text.empty() ? "a layout cannot be empty" : "";
+}
+
 std::vector<std::string> default_places() {
     std::vector<std::string> places;
     if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache && *cache)
@@ -75,7 +79,8 @@ void add_model_options(CLI::App& app, ModelArgs& args) {
 void add_layout_options(CLI::App& app, ModelArgs& args) {
     app.add_option("--attention", args.attention,
                    "layout of every layer: full, sliding_window:window=508,sink_tokens=4, or "
-                   "@layout.json; default: the checkpoint's own");
+                   "@layout.json; default: the checkpoint's own")
+        ->check(not_empty);
     app.add_option("--mem-per-seq", args.mem_per_seq,
                    "bytes per sequence (12MiB): the largest window that fits, or a ceiling for "
                    "the layout given");

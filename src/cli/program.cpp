@@ -1,5 +1,7 @@
 #include "cli/program.h"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <exception>
 #include <new>
@@ -29,6 +31,10 @@ int run_program(int argc, const char* const* argv) {
     } catch (const CLI::ParseError& error) {
         if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
         const auto chosen = app.get_subcommands();
+        if (chosen.empty() && argc > 1 && argv[1][0] != '-')
+            return report({.what = fmt::format("unknown command '{}'", argv[1]),
+                           .hint = "see 'bifocal --help'",
+                           .kind = ErrorKind::usage});
         return report({.what = error.what(),
                        .hint = chosen.empty()
                                    ? "see 'bifocal --help'"

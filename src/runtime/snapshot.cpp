@@ -18,6 +18,7 @@ namespace {
 
 constexpr char kMagic[8] = {'b', 'i', 'f', 'o', 'c', 'a', 'l', '\x1a'};
 constexpr size_t kSectionAlign = 64;
+constexpr int64_t kMostTokens = int64_t{1} << 48;  // more than anyone reads: damage
 
 // The file's first 128 bytes, as they lie.
 struct Header {
@@ -149,7 +150,8 @@ Result<Header> read_header(std::span<const std::byte> bytes, const std::string& 
     if (header.header_sum != sum_of(header))
         return damaged(where, "the snapshot's header does not match its checksum");
     if (header.header_bytes != sizeof(Header) || header.zero != 0 || header.kv_type > 1 ||
-        header.position < 0 || header.furthest < header.position || header.capacity < 0)
+        header.position < 0 || header.furthest < header.position || header.furthest > kMostTokens ||
+        header.capacity < 0 || header.capacity > kMostTokens)
         return damaged(where, "the snapshot's header holds impossible values");
     if (bytes.size() < header.file_bytes)
         return damaged(where, fmt::format("the snapshot is cut short: expected {} bytes, got {}",

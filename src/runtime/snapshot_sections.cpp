@@ -10,6 +10,7 @@ namespace {
 
 constexpr size_t kSamplerHead = 48;
 constexpr int32_t kMostRecent = 1 << 20;
+constexpr int64_t kMostSeen = int64_t{1} << 48;
 constexpr size_t kStreamBytes = 8;
 constexpr size_t kMostPending = 6;
 
@@ -108,7 +109,7 @@ Result<ops::Sampler> decode_sampler(std::span<const std::byte> bytes, const std:
     ops::Sampler sampler(options);
     sampler.rng.state = reader.take<uint64_t>();
     sampler.n_seen = reader.take<int64_t>();
-    if (sampler.n_seen < 0) return bad;
+    if (sampler.n_seen < 0 || sampler.n_seen > kMostSeen) return bad;
     for (int32_t& token : sampler.recent) token = reader.take<int32_t>();
     return sampler;
 }

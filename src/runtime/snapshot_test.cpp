@@ -288,9 +288,10 @@ TEST_F(Refusal, ImpossibleValuesWithRightChecksums) {
     };
     EXPECT_EQ(with(24, 1), "");  // the model's own identity: the helper itself is right
     EXPECT_THAT(with(40, ~uint64_t{0}), HasSubstr("impossible values"));  // position < 0
-    EXPECT_THAT(with(48, 1), HasSubstr("impossible values"));             // furthest < position
-    EXPECT_THAT(with(72, uint64_t{1} << 63), HasSubstr("do not fit"));    // layout
-    EXPECT_THAT(with(112, 0), HasSubstr("do not fill"));                  // states
+    EXPECT_THAT(with(48, uint64_t{1} << 60), HasSubstr("impossible values"));
+    EXPECT_THAT(with(48, 1), HasSubstr("impossible values"));           // furthest < position
+    EXPECT_THAT(with(72, uint64_t{1} << 63), HasSubstr("do not fit"));  // layout
+    EXPECT_THAT(with(112, 0), HasSubstr("do not fill"));                // states
     uint64_t sampler_bytes;
     std::memcpy(&sampler_bytes, good_.data() + 80, sizeof sampler_bytes);
     EXPECT_THAT(with(80, sampler_bytes - 1), HasSubstr("sampler section"));  // padded the same

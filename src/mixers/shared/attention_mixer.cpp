@@ -110,6 +110,7 @@ int64_t AttentionMixer::rewind_limit(const StateLayout& layout, int64_t pos) con
 }
 
 int64_t AttentionMixer::tokens_visible(const StateLayout& layout, int64_t pos) const {
+    if (!config_.ring) return pos;  // at its capacity too, where there is no next query
     const RingPlan ring = ring_plan(layout);
     return std::min(pos, ring.sink_tokens + ring.window - 1);
 }

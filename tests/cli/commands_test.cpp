@@ -1,0 +1,200 @@
+// The commands end to end on a tiny model: same text for the same seed, sessions that move between
+// runs, tables that are there.
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "program.h"
+
+namespace bifocal::testing {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+const std::string kWindow = "sliding_window:window=20,sink_tokens=4";
+
+class Commands : public ProgramTest {
+  protected:
+    json run_json(std::vector<std::string> arguments, const std::string& input = "") const {
+        arguments.emplace_back("--json");
+        const Outcome outcome = run(arguments, input);
+        EXPECT_EQ(outcome.status, 0) << outcome.err;
+        return json::parse(outcome.out, nullptr, false);
+    }
+};
+
+TEST_F(Commands, RunGivesTheSameTextForTheSameSeed) {
+    const std::vector<std::string> arguments = {"run",    "-p", "hello",  "-n", "24",
+                                                "--seed", "5",  "--temp", "1.5"};
+    const json a = run_json(arguments), b = run_json(arguments);
+    EXPECT_EQ(a["text"], b["text"]);
+    EXPECT_EQ(a["logit_hash"], b["logit_hash"]);
+    EXPECT_EQ(a["prompt"]["tokens"], 5);
+    auto other = arguments;
+    other[6] = "6";
+    EXPECT_NE(run_json(other)["tokens"], a["tokens"]);
+}
+
+TEST_F(Commands, ThePromptMayComeFromAnywhere) {
+    write_all(path("p.txt"), "hello\n");
+    const json expected = run_json({"run", "-p", "hello", "-n", "8", "--temp", "0"});
+    EXPECT_EQ(run_json({"run", "-f", path("p.txt"), "-n", "8", "--temp", "0"})["text"],
+              expected["text"]);
+    EXPECT_EQ(run_json({"run", "-n", "8", "--temp", "0"}, "hello")["text"], expected["text"]);
+    EXPECT_EQ(run_json({"run", "-f", "-", "-n", "8", "--temp", "0"}, "hello")["text"],
+              expected["text"]);
+    const Outcome plain = run({"run", "-p", "hello", "-n", "8", "--temp", "0"});
+    EXPECT_EQ(plain.out, expected["text"].get<std::string>() + "\n");
+    for (const char* line : {"prompt", "memory per sequence", "full attention would take",
+                             "left the window", "tokens/s"})
+        EXPECT_THAT(plain.err, HasSubstr(line));
+}
+
+TEST_F(Commands, ASavedRunGoesOnAsIfItHadNeverStopped) {
+    for (const std::string& layout : {std::string("full"), kWindow}) {
+        const std::vector<std::string> common = {"--attention", layout, "--temp", "1.2"};
+        const auto with = [&](std::vector<std::string> more) {
+            more.insert(more.end(), common.begin(), common.end());
+            return more;
+        };
+        // A seed with which the model does not end its text.
+        std::string seed;
+        json whole;
+        for (int i = 0; i < 50 && whole["stop_reason"] != "limit"; ++i) {
+            seed = std::to_string(i);
+            whole = run_json(with({"run", "-p", "hello", "-n", "20", "--seed", seed}));
+        }
+        ASSERT_EQ(whole["stop_reason"], "limit");
+        const json first = run_json(
+            with({"run", "-p", "hello", "-n", "8", "--seed", seed, "--save-state", path("s")}));
+        const json second =
+            run_json({"run", "-n", "12", "--load-state", path("s"), "--attention", layout});
+        auto tokens = first["tokens"];
+        for (const auto& token : second["tokens"]) tokens.push_back(token);
+        EXPECT_EQ(tokens, whole["tokens"]);
+        EXPECT_EQ(second["logit_hash"], whole["logit_hash"]);
+    }
+}
+
+TEST_F(Commands, APromptAfterARestoreIsReadAfterWhatWasThere) {
+    const json saved = run_json({"run", "-p", "abc", "-n", "0", "--save-state", path("s")});
+    EXPECT_EQ(saved["memory"]["position"], 3);
+    const json parts =
+        run_json({"run", "-p", "def", "-n", "4", "--temp", "0", "--load-state", path("s")});
+    const json whole = run_json({"run", "-p", "abcdef", "-n", "4", "--temp", "0"});
+    EXPECT_EQ(parts["tokens"], whole["tokens"]);
+}
+
+TEST_F(Commands, FullAttentionStopsWhenItIsFullAndSaysSo) {
+    const Outcome outcome =
+        run({"run", "-p", "hello", "-n", "-1", "-c", "30", "--temp", "1", "--seed", "2"});
+    EXPECT_EQ(outcome.status, 0);
+    EXPECT_THAT(outcome.err, HasSubstr("after 30 tokens the context is full"));
+}
+
+TEST_F(Commands, MemPerSeqFillsTheBudget) {
+    const json run1 = run_json({"run", "-p", "hello", "-n", "1", "--mem-per-seq", "20k"});
+    EXPECT_LE(run1["memory"]["state_bytes"], 20'000);
+    EXPECT_GT(run1["memory"]["state_bytes"], 10'000);
+    EXPECT_THAT(run1["layout"].get<std::string>(), HasSubstr("sink_tokens=4"));
+}
+
+TEST_F(Commands, ChatFlagUsesTheTemplate) {
+    const json chat = run_json({"run", "--chat", "--system", "s", "-p", "hi", "-n", "1"});
+    // <|im_start|>system\ns<|im_end|>\n<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n
+    EXPECT_EQ(chat["prompt"]["tokens"], 11 + 10 + 11);
+    // A control token that a user typed is plain text: 12 characters, not one token.
+    const json typed = run_json({"run", "--chat", "-p", "<|im_start|>", "-n", "1"});
+    EXPECT_EQ(typed["prompt"]["tokens"], 8 + 12 + 11);
+}
+
+TEST_F(Commands, CtrlCStopsARunCleanly) {
+    const Outcome outcome =
+        run_program({"run", "-m", model(), "-t", "1", "-p", "hello", "-n", "-1", "--temp", "0",
+                     "--repeat-penalty", "1.3", "--attention", kWindow, "--save-state", path("s")},
+                    "", 200);
+    EXPECT_EQ(outcome.status, 130);
+    EXPECT_THAT(outcome.err, HasSubstr("memory per sequence"));
+    EXPECT_EQ(run({"run", "-n", "2", "--load-state", path("s"), "--attention", kWindow}).status, 0);
+}
+
+TEST_F(Commands, InspectNamesLayersStatesAndKernels) {
+    const Outcome text = run({"inspect", "--attention", kWindow});
+    EXPECT_EQ(text.status, 0);
+    for (const char* word : {"layers 0 to 1: sliding_window", "state", "runs", "97", "identity"})
+        EXPECT_THAT(text.out, HasSubstr(word));
+    const json all = run_json({"inspect", "--attention", kWindow});
+    EXPECT_EQ(all["layers"].size(), 2u);
+    EXPECT_EQ(all["max_tokens"], -1);
+    EXPECT_GT(all["layers"][0]["state_bytes"], 0);
+    EXPECT_FALSE(all["layers"][0]["runs"].empty());
+}
+
+TEST_F(Commands, PerplexityScoresEveryTokenButTheFirst) {
+    const std::string text = "hello hello hello hello hello hello";
+    const json one = run_json(
+        {"perplexity", "-p", text, "--per-token", "--attention", "full", "--attention", kWindow});
+    ASSERT_EQ(one["layouts"].size(), 2u);
+    EXPECT_EQ(one["tokens"], 35);
+    for (const auto& layout : one["layouts"]) {
+        const auto& tokens = layout["per_token"];
+        ASSERT_EQ(tokens.size(), 35u);
+        EXPECT_TRUE(tokens[0]["logprob"].is_null());
+        double sum = 0;
+        for (size_t i = 1; i < tokens.size(); ++i) sum -= tokens[i]["logprob"].get<double>();
+        EXPECT_NEAR(sum / 34, layout["nll"].get<double>(), 1e-9);
+        EXPECT_EQ(layout["scored"], 34);
+    }
+    EXPECT_NE(one["layouts"][0]["nll"], one["layouts"][1]["nll"]);
+    const json first = run_json({"perplexity", "-p", text, "--ctx", "10"});
+    EXPECT_EQ(first["tokens"], 10);
+    const Outcome table =
+        run({"perplexity", "-p", text, "--attention", "full", "--attention", kWindow});
+    EXPECT_THAT(table.out, HasSubstr("NLL"));
+    EXPECT_EQ(std::ranges::count(table.out, '\n'), 5);
+}
+
+TEST_F(Commands, VerifyHoldsPathsTogether) {
+    for (const std::string& layout : {std::string("full"), kWindow}) {
+        const json all =
+            run_json({"verify", "--tokens", "600", "--attention", layout, "-c", "900"});
+        ASSERT_EQ(all["paths"].size(), 5u);
+        for (const auto& path : all["paths"]) {
+            EXPECT_TRUE(path["agrees"].get<bool>()) << path;
+            EXPECT_LT(path["mean_kl"].get<double>(), 1e-4) << path;
+        }
+        EXPECT_EQ(all["paths"][4]["bit_equal"], 600);
+    }
+    const Outcome strict = run({"verify", "-p", "hello there", "--attention", kWindow});
+    EXPECT_EQ(strict.status, 0);
+    EXPECT_THAT(strict.out, HasSubstr("saved and restored"));
+}
+
+TEST_F(Commands, BenchMeasures) {
+    const json decode = run_json(
+        {"bench", "decode", "--at", "30,50", "-n", "4", "-r", "3", "--attention", kWindow});
+    ASSERT_EQ(decode["results"].size(), 2u);
+    EXPECT_EQ(decode["results"][1]["position"], 50);
+    EXPECT_EQ(decode["results"][1]["repeats"].size(), 3u);
+    EXPECT_GT(decode["results"][0]["tokens_per_second"], 0);
+    EXPECT_GT(decode["machine_gb_per_second"], 0);
+    const json prefill = run_json({"bench", "prefill", "--at", "40", "-r", "2"});
+    EXPECT_GT(prefill["results"][0]["tokens_per_second"], 0);
+    EXPECT_EQ(run({"bench", "prefill", "--at", "40", "-r", "1"}).status, 0);
+}
+
+TEST_F(Commands, EveryCommandHasHelpWithAnExample) {
+    for (const char* command :
+         {"run", "chat", "perplexity", "inspect", "verify", "tokenize", "template", "bench"}) {
+        const Outcome outcome = run_program({command, "--help"});
+        EXPECT_EQ(outcome.status, 0) << command;
+        EXPECT_THAT(outcome.out, HasSubstr("xample")) << command;
+        EXPECT_THAT(outcome.out, HasSubstr(std::string("bifocal ") + command));
+    }
+    EXPECT_THAT(run_program({"--version"}).out, HasSubstr("bifocal "));
+}
+
+}  // namespace
+}  // namespace bifocal::testing
