@@ -108,7 +108,7 @@ class Subject {
         const int64_t T = static_cast<int64_t>(x.size()) / (B * width());
         ThreadPool pool(n_threads);
         Workspace workspace(mixer_->workspace_bytes(layout_, B, T, n_threads));
-        std::memset(workspace.bytes().data(), 0xff, workspace.size());
+        std::ranges::fill(workspace.bytes(), std::byte{0xff});  // there may be none
         Guarded guarded(x.size_bytes());
         std::memcpy(guarded.data(), x.data(), x.size_bytes());
         Exec exec{pool, workspace};
