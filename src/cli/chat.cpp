@@ -105,6 +105,7 @@ class Chat {
         std::unique_ptr<Progress> progress;
         ReplyOptions options;
         options.max_tokens = args_.n;
+        options.never_stops = args_.sampling.ignore_eos;
         options.should_stop = interrupted;
         options.on_read = [&](int64_t done, int64_t total) {
             if (!progress) progress = std::make_unique<Progress>("reading", total, "tokens");

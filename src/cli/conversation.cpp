@@ -78,6 +78,7 @@ Result<Reply> Conversation::say(const std::string& text, const ReplyOptions& opt
     GenerateOptions generation;
     generation.max_tokens = options.max_tokens;
     generation.stop_tokens = model_->stop_tokens();
+    generation.never_stops = options.never_stops;
     generation.should_stop = options.should_stop;
     const auto emit = [&](std::string_view piece) {
         reply.text += piece;

@@ -24,6 +24,7 @@ struct Reply {
 
 struct ReplyOptions {
     int64_t max_tokens = -1;
+    bool never_stops = false;  // only max_tokens or should_stop end the answer
     std::function<void(std::string_view)> on_text;
     std::function<bool(int64_t done, int64_t total)> on_read;  // progress of the prompt
     std::function<bool()> should_stop;

@@ -179,6 +179,7 @@ class Run {
         options.max_tokens = args_.n;
         options.read_last = !args_.save_state.empty();
         options.stop_tokens = model.stop_tokens();
+        options.never_stops = args_.sampling.ignore_eos;
         options.should_stop = interrupted;
         options.on_text = [&](std::string_view piece) {
             outcome_.text += piece;

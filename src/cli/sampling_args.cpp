@@ -47,6 +47,8 @@ void add_sampling_options(CLI::App& app, SamplingArgs& args) {
     app.add_option("--repeat-last-n", args.repeat_last_n,
                    "how many recent tokens the penalty knows [64]")
         ->check(CLI::Range(0, 1 << 20));
+    app.add_flag("--ignore-eos", args.ignore_eos,
+                 "never draw a token that ends the text, so only -n or Ctrl-C does");
     app.add_option("-s,--seed", args.seed, "same seed, same text; default: drawn and printed");
 }
 

@@ -16,6 +16,7 @@ struct SamplingArgs {
     std::optional<float> temperature, top_p, min_p, repeat_penalty;
     std::optional<int> top_k, repeat_last_n;
     std::optional<uint64_t> seed;
+    bool ignore_eos = false;  // of this command only; a saved session does not hold it
 };
 
 void add_sampling_options(CLI::App& app, SamplingArgs& args);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 
 #include "core/check.h"
 #include "runtime/checksum.h"
@@ -43,6 +44,10 @@ Result<Generation> generate(Session& session, ops::Sampler& sampler,
             break;
         }
         std::ranges::copy(session.logits(), scratch.begin());
+        if (options.never_stops) {
+            for (const int32_t stop : options.stop_tokens)
+                scratch[static_cast<size_t>(stop)] = -std::numeric_limits<float>::infinity();
+        }
         const int32_t token = sampler.sample(scratch);
         sampler.accept(token);
         out.tokens.push_back(token);

@@ -27,6 +27,7 @@ struct GenerateOptions {
     // last step is saved.
     bool read_last = false;
     std::span<const int32_t> stop_tokens;
+    bool never_stops = false;  // a stop token is not drawn at all
     std::function<void(std::string_view text)> on_text;
     std::function<bool()> should_stop;
 };

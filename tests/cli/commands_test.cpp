@@ -54,23 +54,18 @@ TEST_F(Commands, ThePromptMayComeFromAnywhere) {
 
 TEST_F(Commands, ASavedRunGoesOnAsIfItHadNeverStopped) {
     for (const std::string& layout : {std::string("full"), kWindow}) {
-        const std::vector<std::string> common = {"--attention", layout, "--temp", "1.2"};
+        const std::vector<std::string> common = {"--attention", layout, "--temp",      "1.2",
+                                                 "--seed",      "7",    "--ignore-eos"};
         const auto with = [&](std::vector<std::string> more) {
             more.insert(more.end(), common.begin(), common.end());
             return more;
         };
-        // A seed with which the model does not end its text.
-        std::string seed;
-        json whole;
-        for (int i = 0; i < 50 && whole["stop_reason"] != "limit"; ++i) {
-            seed = std::to_string(i);
-            whole = run_json(with({"run", "-p", "hello", "-n", "20", "--seed", seed}));
-        }
+        const json whole = run_json(with({"run", "-p", "hello", "-n", "20"}));
         ASSERT_EQ(whole["stop_reason"], "limit");
-        const json first = run_json(
-            with({"run", "-p", "hello", "-n", "8", "--seed", seed, "--save-state", path("s")}));
-        const json second =
-            run_json({"run", "-n", "12", "--load-state", path("s"), "--attention", layout});
+        const json first =
+            run_json(with({"run", "-p", "hello", "-n", "8", "--save-state", path("s")}));
+        const json second = run_json(
+            {"run", "-n", "12", "--load-state", path("s"), "--attention", layout, "--ignore-eos"});
         auto tokens = first["tokens"];
         for (const auto& token : second["tokens"]) tokens.push_back(token);
         EXPECT_EQ(tokens, whole["tokens"]);
@@ -89,9 +84,21 @@ TEST_F(Commands, APromptAfterARestoreIsReadAfterWhatWasThere) {
 
 TEST_F(Commands, FullAttentionStopsWhenItIsFullAndSaysSo) {
     const Outcome outcome =
-        run({"run", "-p", "hello", "-n", "-1", "-c", "30", "--temp", "1", "--seed", "2"});
+        run({"run", "-p", "hello", "-n", "-1", "-c", "30", "--seed", "2", "--ignore-eos"});
     EXPECT_EQ(outcome.status, 0);
     EXPECT_THAT(outcome.err, HasSubstr("after 30 tokens the context is full"));
+}
+
+TEST_F(Commands, IgnoreEosWritesOnPastAnEnd) {
+    const std::vector<std::string> drawn = {
+        "run",     "-p", "hello",   "-n", "1000",    "--temp", "50",          "--seed", "1",
+        "--top-k", "0",  "--top-p", "1",  "--min-p", "0",      "--attention", kWindow};
+    EXPECT_EQ(run_json(drawn)["stop_reason"], "stop");
+    auto endless = drawn;
+    endless.emplace_back("--ignore-eos");
+    const json outcome = run_json(endless);
+    EXPECT_EQ(outcome["stop_reason"], "limit");
+    EXPECT_EQ(outcome["tokens"].size(), 1000u);
 }
 
 TEST_F(Commands, MemPerSeqFillsTheBudget) {
@@ -112,8 +119,8 @@ TEST_F(Commands, ChatFlagUsesTheTemplate) {
 
 TEST_F(Commands, CtrlCStopsARunCleanly) {
     const Outcome outcome =
-        run_program({"run", "-m", model(), "-t", "1", "-p", "hello", "-n", "-1", "--temp", "0",
-                     "--repeat-penalty", "1.3", "--attention", kWindow, "--save-state", path("s")},
+        run_program({"run", "-m", model(), "-t", "1", "-p", "hello", "-n", "-1", "--seed", "1",
+                     "--ignore-eos", "--attention", kWindow, "--save-state", path("s")},
                     "", 200);
     EXPECT_EQ(outcome.status, 130);
     EXPECT_THAT(outcome.err, HasSubstr("memory per sequence"));

@@ -85,7 +85,14 @@ void collect(int out, int err, pid_t child, size_t interrupt_after, Outcome& out
     bool is_interrupted = interrupt_after == 0;
     int open = 2;
     while (open > 0) {
-        if (::poll(ends, 2, -1) < 0) continue;
+        const int n_ready = ::poll(ends, 2, kPatience);
+        if (n_ready < 0) continue;
+        if (n_ready == 0) {
+            ADD_FAILURE() << "the program has said nothing for a minute after: " << outcome.out
+                          << outcome.err;
+            ::kill(child, SIGKILL);
+            return;
+        }
         for (pollfd& end : ends) {
             if (end.fd < 0 || end.revents == 0) continue;
             char buffer[4096];

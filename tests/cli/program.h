@@ -18,6 +18,10 @@ struct Outcome {
 Outcome run_program(const std::vector<std::string>& arguments, const std::string& input = "",
                     size_t interrupt_after_bytes = 0);
 
+// Milliseconds without a sign of life after which a test gives a program up, so that a failure is a
+// failure and not a hang.
+inline constexpr int kPatience = 60'000;
+
 std::string read_all(const std::string& path);
 void write_all(const std::string& path, const std::string& bytes);
 
