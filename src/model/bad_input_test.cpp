@@ -111,6 +111,31 @@ TEST_F(BadInput, RopeThetaTwiceAndDifferent) {
     EXPECT_THAT(message(), AllOf(HasSubstr("rope_theta"), HasSubstr("12345")));
 }
 
+TEST_F(BadInput, RopeScalingThatDisagreesWithRopeParameters) {
+    copy("llama3_rope");
+    edit_config([](json::Json& config) {
+        config["rope_scaling"] = config["rope_parameters"];
+        config["rope_scaling"]["factor"] = 3.5;
+    });
+    EXPECT_THAT(message(), AllOf(HasSubstr("factor"), HasSubstr("got 3.5")));
+    edit_config([](json::Json& config) { config["rope_scaling"] = {{"type", "linear"}}; });
+    EXPECT_THAT(message(), AllOf(HasSubstr("type"), HasSubstr("got \"linear\"")));
+}
+
+TEST_F(BadInput, OriginalLengthTwiceAndDifferent) {
+    copy("llama3_rope");
+    edit_config([](json::Json& config) { config["original_max_position_embeddings"] = 17; });
+    EXPECT_THAT(message(), AllOf(HasSubstr("original_max_position"), HasSubstr("17")));
+}
+
+TEST_F(BadInput, StopTokensThatNoModelHas) {
+    copy("llama_tied");
+    for (const int64_t bad : {int64_t{-1}, int64_t{1} << 40}) {
+        edit_config([&](json::Json& config) { config["eos_token_id"] = {2, bad}; });
+        EXPECT_THAT(message(), AllOf(HasSubstr("eos_token_id"), HasSubstr(std::to_string(bad))));
+    }
+}
+
 TEST_F(BadInput, UnknownLayerType) {
     copy("gemma3");
     edit_config([](json::Json& config) { config["layer_types"][1] = "linear_attention"; });

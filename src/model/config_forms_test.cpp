@@ -43,6 +43,15 @@ TEST_F(ConfigForms, OldLlama3Scaling) {
     expect_same_logits("llama3_rope");
 }
 
+TEST_F(ConfigForms, RopeSaidTwiceTheSame) {
+    copy("llama3_rope");
+    edit_config([](Json& config) {
+        config["rope_scaling"] = config["rope_parameters"];
+        config["rope_scaling"]["type"] = config["rope_parameters"]["rope_type"];
+    });
+    expect_same_logits("llama3_rope");
+}
+
 TEST_F(ConfigForms, OldDefaultRope) {
     copy("llama_tied");
     edit_config([](Json& config) {

@@ -42,14 +42,6 @@ Result<Fields> text_part(const Fields& config) {
     return text ? *text : config;
 }
 
-Result<bool> has_chat_template(const std::string& folder) {
-    if (is_there(in(folder, "chat_template.jinja"))) return true;
-    if (!is_there(in(folder, "tokenizer_config.json"))) return false;
-    BIFOCAL_TRY(const Document document, read_document(folder, "tokenizer_config.json"));
-    BIFOCAL_TRY(const Fields fields, document.fields());
-    return fields.has("chat_template");
-}
-
 }  // namespace
 
 Result<Source> open_folder(const std::string& path, int64_t tokens) {
@@ -94,7 +86,7 @@ Result<Source> open_folder(const std::string& path, int64_t tokens) {
     if (is_there(in(path, "tokenizer.json"))) {
         BIFOCAL_TRY(source.tokenizer, tokenizer::Tokenizer::from_json_file(path));
     }
-    BIFOCAL_TRY(const bool has_template, has_chat_template(path));
+    BIFOCAL_TRY(const bool has_template, has_template(path));
     if (has_template) {
         BIFOCAL_TRY(FoundTemplate found, find_template(path));
         source.chat_template = std::move(found.source);

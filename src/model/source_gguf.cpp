@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "formats/gguf/file.h"
+#include "formats/template/find_template.h"
 #include "formats/tokenizer/gguf_metadata.h"
 #include "model/families/readers.h"
 #include "model/source.h"
@@ -32,7 +33,7 @@ Result<Source> open_gguf(const std::string& path, int64_t tokens) {
         BIFOCAL_TRY(Tensor tensor, file.tensor(info.name));
         source.checkpoint.tensors.emplace(info.name, std::move(tensor));
     }
-    BIFOCAL_TRY(source.spec, spec_from_gguf(*family, metadata, source.checkpoint, tokens));
+    BIFOCAL_TRY(source.spec, spec_from_gguf(*family, file, source.checkpoint, tokens));
 
     BIFOCAL_TRY(const std::string tokenizer_model,
                 metadata.get_string_or("tokenizer.ggml.model", "none"));
@@ -40,8 +41,9 @@ Result<Source> open_gguf(const std::string& path, int64_t tokens) {
         BIFOCAL_TRY(const tokenizer::GgufVocab vocab, tokenizer::read_vocab(metadata));
         BIFOCAL_TRY(source.tokenizer, tokenizer::Tokenizer::from_gguf(vocab, path));
     }
-    if (metadata.has("tokenizer.chat_template")) {
-        BIFOCAL_TRY(source.chat_template, metadata.get_string("tokenizer.chat_template"));
+    if (has_template(metadata)) {
+        BIFOCAL_TRY(FoundTemplate found, find_template(metadata));
+        source.chat_template = std::move(found.source);
     }
     return source;
 }

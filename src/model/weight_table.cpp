@@ -156,6 +156,22 @@ Result<Tensor> WeightFinder::layer_weight(int64_t layer, std::string_view name, 
     return layer_weight(layer, {std::string(name), shape_of(*row, spec_, spec), required});
 }
 
+namespace {
+
+// The one pattern of a quantised format that is no number by design: the exponent 255.
+Status check_mxfp4(const Tensor& tensor, const std::string& where) {
+    const int64_t block_bytes = dtype_info(DType::mxfp4).block_bytes;
+    for (size_t i = 0; i < tensor.bytes.size(); i += static_cast<size_t>(block_bytes))
+        if (tensor.bytes[i] == std::byte{255})
+            return Error{.what = "a block's scale is not a number",
+                         .where = fmt::format("{}, byte {}", where, i),
+                         .expected = "an exponent below 255",
+                         .got = "255"};
+    return {};
+}
+
+}  // namespace
+
 Result<Tensor> WeightFinder::find(const WeightRow& row, std::string_view layer_prefix,
                                   const LayerSpec& layer, const std::vector<int64_t>& shape,
                                   bool required) {
@@ -207,11 +223,14 @@ Result<Tensor> WeightFinder::find(const WeightRow& row, std::string_view layer_p
             .expected = text(shape),
             .hint = fused_name.empty() ? "" : fmt::format("'{}' would do as well", fused_name)};
     }
+    const std::string where = fmt::format("{}, tensor '{}'", checkpoint_.where,
+                                          stored && stored->shape == shape ? name : fused_name);
     if (!is_real(tensor.dtype))
         return Error{.what = "unsupported type of a weight",
-                     .where = fmt::format("{}, tensor '{}'", checkpoint_.where, name),
+                     .where = where,
                      .expected = "floating-point or quantised",
                      .got = std::string(dtype_info(tensor.dtype).name)};
+    if (tensor.dtype == DType::mxfp4) BIFOCAL_TRY_STATUS(check_mxfp4(tensor, where));
     if (row.turns && checkpoint_.is_qk_paired) return unpaired_rows(tensor, layer.context.head_dim);
     return tensor;
 }

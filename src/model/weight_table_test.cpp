@@ -39,6 +39,25 @@ TEST(WeightTable, RowsPutInPairsComeBackAsHalves) {
     EXPECT_THAT(floats(ours), ::testing::ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11));
 }
 
+TEST(WeightTable, AScaleThatIsNoNumberIsRefused) {
+    ModelSpec spec = small_spec();
+    spec.d_model = 64;
+    Checkpoint checkpoint;
+    checkpoint.where = "m";
+    std::byte* data = nullptr;
+    Tensor& stored = checkpoint.tensors["model.embed_tokens.weight"] =
+        make_tensor(DType::mxfp4, {11, 64}, &data);
+    std::memset(data, 1, stored.bytes.size());
+    WeightFinder finder(checkpoint, spec);
+    EXPECT_TRUE(finder.model_weight("model.embed_tokens.weight", true).ok());
+    data[17 * 21 + 3] = std::byte{255};  // not a scale
+    EXPECT_TRUE(finder.model_weight("model.embed_tokens.weight", true).ok());
+    data[17 * 21] = std::byte{255};
+    EXPECT_THAT(
+        finder.model_weight("model.embed_tokens.weight", true).error().message(),
+        ::testing::AllOf(::testing::HasSubstr("embed_tokens"), ::testing::HasSubstr("byte 357")));
+}
+
 // The scores of a rotation by neighbours on stored rows are those of a rotation by halves on ours.
 TEST(WeightTable, BothRotationsGiveTheSameScores) {
     const float q_stored[] = {0.3f, -1.2f, 0.7f, 0.1f, 2.0f, -0.4f};

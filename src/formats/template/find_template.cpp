@@ -13,6 +13,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* kGgufKey = "tokenizer.chat_template";
+constexpr const char* kOwnFile = "chat_template.jinja";
+constexpr const char* kConfigFile = "tokenizer_config.json";
+constexpr const char* kConfigKey = "chat_template";
+
 bool is_there(const fs::path& path) {
     std::error_code ignored;
     return fs::exists(path, ignored);
@@ -37,29 +42,29 @@ Status add_special_tokens(const json::Fields& fields, FoundTemplate& found) {
 }
 
 Result<std::string> template_of(const json::Fields& config) {
-    const json::Json* entry = config.find("chat_template");
-    if (!entry) return no_template(config.where(), "chat_template");
+    const json::Json* entry = config.find(kConfigKey);
+    if (!entry) return no_template(config.where(), kConfigKey);
     if (entry->is_string()) return entry->get<std::string>();
     if (!entry->is_array()) {
-        return config.error("chat_template", "a chat template has a wrong type",
+        return config.error(kConfigKey, "a chat template has a wrong type",
                             "a string, or a list of named ones", std::string(json::kind(*entry)));
     }
     for (size_t i = 0; i < entry->size(); ++i) {
-        const std::string where = fmt::format("{}, chat_template[{}]", config.where(), i);
+        const std::string where = fmt::format("{}, {}[{}]", config.where(), kConfigKey, i);
         BIFOCAL_TRY(const json::Fields one, json::Fields::of((*entry)[i], where));
         BIFOCAL_TRY(const auto name, one.string("name"));
         BIFOCAL_TRY(const auto source, one.string("template"));
         if (name == "default" && source) return *source;
     }
-    return config.error("chat_template", "no chat template is named 'default'");
+    return config.error(kConfigKey, "no chat template is named 'default'");
 }
 
 Result<FoundTemplate> find_in_folder(const fs::path& folder) {
-    const fs::path own = folder / "chat_template.jinja", config = folder / "tokenizer_config.json";
+    const fs::path own = folder / kOwnFile, config = folder / kConfigFile;
     FoundTemplate found;
     const bool has_own = is_there(own);
     if (!has_own && !is_there(config)) {
-        return no_template(folder.string(), "chat_template.jinja or tokenizer_config.json in it");
+        return no_template(folder.string(), fmt::format("{} or {} in it", kOwnFile, kConfigFile));
     }
     if (has_own) {
         BIFOCAL_TRY(found, read_template(own.string()));
@@ -70,11 +75,24 @@ Result<FoundTemplate> find_in_folder(const fs::path& folder) {
     BIFOCAL_TRY_STATUS(add_special_tokens(fields, found));
     if (has_own) return found;
     BIFOCAL_TRY(found.source, template_of(fields));
-    found.where = config.string() + ", chat_template";
+    found.where = fmt::format("{}, {}", config.string(), kConfigKey);
     return found;
 }
 
 }  // namespace
+
+bool has_template(const gguf::Metadata& metadata) {
+    return metadata.has(kGgufKey);
+}
+
+Result<bool> has_template(const std::string& folder) {
+    if (is_there(fs::path(folder) / kOwnFile)) return true;
+    const fs::path config = fs::path(folder) / kConfigFile;
+    if (!is_there(config)) return false;
+    BIFOCAL_TRY(const json::Json document, json::read_file(config.string()));
+    BIFOCAL_TRY(const json::Fields fields, json::Fields::of(document, config.string()));
+    return fields.has(kConfigKey);
+}
 
 Result<FoundTemplate> read_template(const std::string& file) {
     BIFOCAL_TRY(const auto mapped, MappedFile::open(file));
@@ -86,11 +104,10 @@ Result<FoundTemplate> read_template(const std::string& file) {
 }
 
 Result<FoundTemplate> find_template(const gguf::Metadata& metadata) {
-    constexpr const char* kKey = "tokenizer.chat_template";
-    if (!metadata.has(kKey)) return no_template(metadata.source(), kKey);
+    if (!has_template(metadata)) return no_template(metadata.source(), kGgufKey);
     FoundTemplate found;
-    BIFOCAL_TRY(found.source, metadata.get_string(kKey));
-    found.where = fmt::format("{}, {}", metadata.source(), kKey);
+    BIFOCAL_TRY(found.source, metadata.get_string(kGgufKey));
+    found.where = fmt::format("{}, {}", metadata.source(), kGgufKey);
     const gguf::Value* tokens = metadata.find("tokenizer.ggml.tokens");
     const auto* texts = tokens ? std::get_if<gguf::Array>(&tokens->held) : nullptr;
     if (!texts) return found;

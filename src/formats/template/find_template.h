@@ -22,6 +22,10 @@ struct FoundTemplate {
 Result<FoundTemplate> find_template(const std::string& path);
 Result<FoundTemplate> find_template(const gguf::Metadata& metadata);
 
+// Whether find_template() has anything to read there. `folder`: of a model.
+bool has_template(const gguf::Metadata& metadata);
+Result<bool> has_template(const std::string& folder);
+
 // A template in a file of its own: no special tokens.
 Result<FoundTemplate> read_template(const std::string& file);
 

@@ -1,9 +1,11 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
 #include "core/dequant.h"
+#include "formats/gguf/hparams.h"
 #include "model/families/readers.h"
 
 namespace bifocal {
@@ -58,22 +60,21 @@ Result<std::vector<double>> factors(const Checkpoint& checkpoint, const char* na
 }
 
 Result<ops::RopeSpec> rope(const Family& family, const Keys& keys, const Checkpoint& checkpoint,
-                           const Hyperparameters& n, int64_t tokens) {
+                           const gguf::Hparams& stated, int64_t tokens) {
     ops::RopeSpec rope;
-    const int64_t head_dim = n.head_dim ? n.head_dim : n.d_model / n.n_heads[0];
-    BIFOCAL_TRY(rope.rotary_dim, keys.size("rope.dimension_count", head_dim));
-    if (family.gguf_paired_qk && rope.rotary_dim != head_dim)
+    rope.rotary_dim = stated.rope_dimension_count;
+    if (family.gguf_paired_qk && rope.rotary_dim != stated.key_length)
         return keys.metadata.error(keys.full("rope.dimension_count"), "bad value",
-                                   fmt::format("the head size, {}", head_dim),
+                                   fmt::format("the head size, {}", stated.key_length),
                                    fmt::format("{}", rope.rotary_dim));
-    BIFOCAL_TRY(rope.theta, keys.number("rope.freq_base", 10000.0));
+    rope.theta = static_cast<double>(stated.rope_freq_base);
     BIFOCAL_TRY(const double scale_linear, keys.number("rope.scale_linear", 1.0));
     BIFOCAL_TRY(rope.factor, keys.number("rope.scaling.factor", scale_linear));
     BIFOCAL_TRY(const std::string scaling,
                 keys.metadata.get_string_or(keys.full("rope.scaling.type"),
                                             rope.factor > 1 ? "linear" : "none"));
     BIFOCAL_TRY(const int64_t original,
-                keys.size("rope.scaling.original_context_length", n.context_length));
+                keys.size("rope.scaling.original_context_length", stated.context_length));
     rope.original_context = static_cast<double>(original);
     BIFOCAL_TRY(const double attention_factor, keys.number("rope.scaling.attn_factor", 0));
 
@@ -83,9 +84,9 @@ Result<ops::RopeSpec> rope(const Family& family, const Keys& keys, const Checkpo
                 factors(checkpoint, "rope_factors_short.weight"));
     if (scaling == "longrope" || !long_factors.empty()) {
         rope.scaling = ops::RopeScaling::longrope;
-        rope.factor = static_cast<double>(n.context_length) / rope.original_context;
+        rope.factor = static_cast<double>(stated.context_length) / rope.original_context;
         if (attention_factor > 0) rope.attention_factor = attention_factor;
-        rope.divisors = (tokens > 0 ? tokens : n.context_length) > original
+        rope.divisors = (tokens > 0 ? tokens : stated.context_length) > original
                             ? std::move(long_factors)
                             : std::move(short_factors);
     } else if (scaling == "linear") {
@@ -104,10 +105,8 @@ Result<ops::RopeSpec> rope(const Family& family, const Keys& keys, const Checkpo
     return rope;
 }
 
-// A list of layers, or every n-th, or the family's own pattern.
+// Which layers have the window: a list of them, or every n-th, or the family's own pattern.
 Status read_windows(const Family& family, const Keys& keys, Hyperparameters& n) {
-    BIFOCAL_TRY(n.window, keys.metadata.get_integer_or(keys.full("attention.sliding_window"), 0,
-                                                       int64_t{1} << 40, 0));
     const std::string key = keys.full("attention.sliding_window_pattern");
     const gguf::Value* pattern = keys.metadata.find(key);
     if (pattern && pattern->type == gguf::ValueType::array) {
@@ -126,53 +125,36 @@ Status read_windows(const Family& family, const Keys& keys, Hyperparameters& n) 
 
 }  // namespace
 
-Result<ModelSpec> spec_from_gguf(const Family& family, const gguf::Metadata& metadata,
+Result<ModelSpec> spec_from_gguf(const Family& family, const gguf::File& file,
                                  const Checkpoint& checkpoint, int64_t tokens) {
+    const gguf::Metadata& metadata = file.metadata();
     const Keys keys{metadata, std::string(family.gguf_architecture)};
     BIFOCAL_TRY_STATUS(refuse_unsupported(keys));
+    BIFOCAL_TRY(const gguf::Hparams stated, gguf::check_hparams(file));
     const auto has_tensor = [&](const char* name) { return checkpoint.tensors.contains(name); };
 
     Hyperparameters n;
     n.where = metadata.source();
-    BIFOCAL_TRY(n.n_layers, metadata.get_integer(keys.full("block_count"), 1, kMaxLayers));
-    BIFOCAL_TRY(n.d_model, keys.size("embedding_length", 0));
-    BIFOCAL_TRY(n.context_length,
-                metadata.get_integer(keys.full("context_length"), 1, int64_t{1} << 40));
-    BIFOCAL_TRY(n.d_ff,
-                metadata.get_per_layer(keys.full("feed_forward_length"), n.n_layers, 1, kMaxSize));
-    BIFOCAL_TRY(n.n_heads,
-                metadata.get_per_layer(keys.full("attention.head_count"), n.n_layers, 1, kMaxSize));
-    n.n_kv_heads = n.n_heads;
-    if (keys.has("attention.head_count_kv")) {
-        BIFOCAL_TRY(n.n_kv_heads, metadata.get_per_layer(keys.full("attention.head_count_kv"),
-                                                         n.n_layers, 1, kMaxSize));
-    }
-    if (keys.has("attention.key_length")) {
-        BIFOCAL_TRY(n.head_dim, keys.size("attention.key_length", 0));
-        BIFOCAL_TRY(const int64_t value_length, keys.size("attention.value_length", n.head_dim));
-        if (value_length != n.head_dim)
-            return metadata.error(keys.full("attention.value_length"), "unsupported value",
-                                  fmt::format("the key length, {}", n.head_dim),
-                                  fmt::format("{}", value_length));
-    }
-    BIFOCAL_TRY(n.norm_eps, keys.number("attention.layer_norm_rms_epsilon", family.norm_eps));
+    n.vocab_size = stated.vocab_size;
+    n.d_model = stated.embedding_length;
+    n.n_layers = stated.block_count;
+    n.context_length = stated.context_length;
+    n.d_ff = stated.feed_forward_length;
+    n.n_heads = stated.head_count;
+    n.n_kv_heads = stated.head_count_kv;
+    n.head_dim = stated.key_length;
+    n.norm_eps = static_cast<double>(stated.norm_eps);
+    if (std::ranges::count(n.d_ff, 0) > 0)
+        return metadata.error(keys.full("feed_forward_length"), "bad value", "at least 1", "0");
+    if (stated.value_length != stated.key_length)
+        return metadata.error(keys.full("attention.value_length"), "unsupported value",
+                              fmt::format("the key length, {}", stated.key_length),
+                              fmt::format("{}", stated.value_length));
     BIFOCAL_TRY(n.attention_scale, keys.number("attention.scale", 0));
     if (n.attention_scale == 0 && n.n_layers == family.gguf_layers_scaled_by_width)
         n.attention_scale =
             std::sqrt(static_cast<double>(n.n_heads[0]) / static_cast<double>(n.d_model));
     n.activation = family.activation;
-
-    // The rows of the embedding decide; what else names a size must agree.
-    const auto embedding = checkpoint.tensors.find("token_embd.weight");
-    if (embedding != checkpoint.tensors.end() && embedding->second.shape.size() == 2)
-        n.vocab_size = embedding->second.shape[0];
-    BIFOCAL_TRY(const int64_t vocab_size,
-                keys.size("vocab_size", std::max<int64_t>(n.vocab_size, 1)));
-    if (n.vocab_size == 0) n.vocab_size = vocab_size;
-    if (vocab_size != n.vocab_size)
-        return metadata.error(keys.full("vocab_size"), "wrong vocabulary size",
-                              fmt::format("{}, the rows of 'token_embd.weight'", n.vocab_size),
-                              fmt::format("{}", vocab_size));
 
     n.tied = !has_tensor("output.weight");
     n.qkv_bias = family.qkv_bias == BiasRule::always ||
@@ -182,10 +164,9 @@ Result<ModelSpec> spec_from_gguf(const Family& family, const gguf::Metadata& met
     n.mlp_bias = has_tensor("blk.0.ffn_down.bias");
 
     n.has_rope = rope_layers(n.n_layers, family.no_rope_interval);
+    n.window = stated.sliding_window.value_or(0);
     BIFOCAL_TRY_STATUS(read_windows(family, keys, n));
-    if (n.head_dim == 0 && n.d_model % n.n_heads[0] != 0)
-        return make_model_spec(family, n);  // says why
-    BIFOCAL_TRY(n.rope, rope(family, keys, checkpoint, n, tokens));
+    BIFOCAL_TRY(n.rope, rope(family, keys, checkpoint, stated, tokens));
     n.window_rope = n.rope;
     if (family.rope_theta_window > 0) {
         n.window_rope = {};

@@ -61,12 +61,9 @@ Result<ops::RopeSpec> read_rope(const RopeSource& source, const Fields& rope) {
     BIFOCAL_TRY(const std::optional<double> factor, rope.number("factor"));
     BIFOCAL_TRY_STATUS(read(rope.number("attention_factor"), spec.attention_factor.emplace(0)));
     if (*spec.attention_factor == 0) spec.attention_factor.reset();
-    // The key beside the others wins over the one at the top; without either, the trained length.
     spec.original_context = static_cast<double>(source.context_length);
-    BIFOCAL_TRY_STATUS(
-        read(rope.number("original_max_position_embeddings"), spec.original_context));
-    BIFOCAL_TRY_STATUS(
-        read(source.config.number("original_max_position_embeddings"), spec.original_context));
+    const char* const original = "original_max_position_embeddings";  // without it, all of it
+    BIFOCAL_TRY_STATUS(read_both(source.config, original, rope, original, spec.original_context));
     spec.factor =
         factor.value_or(static_cast<double>(source.context_length) / spec.original_context);
 
@@ -104,6 +101,17 @@ Result<ops::RopeSpec> read_rope(const RopeSource& source, const Fields& rope) {
     return spec;
 }
 
+// What a file says twice, under its newer and its older name, must be the same.
+Status check_agreement(const Fields& newer, const Fields& older) {
+    for (const auto& [key, value] : older.json().items()) {
+        const char* const name = key == "type" ? "rope_type" : key.c_str();
+        const json::Json* other = newer.find(name);
+        if (other && *other != value)
+            return older.error(key, "differs from rope_parameters", other->dump(), value.dump());
+    }
+    return {};
+}
+
 // rope_parameters (one set, or one per layer type) or, in older files, keys at the top and
 // rope_scaling, which then concerns full layers when windowed ones have frequencies of their own.
 Status read_ropes(const Family& family, const Fields& config, int64_t tokens, Hyperparameters& n) {
@@ -111,6 +119,7 @@ Status read_ropes(const Family& family, const Fields& config, int64_t tokens, Hy
                       tokens, family.rope_theta, "rope_theta"};
     BIFOCAL_TRY(const auto parameters, config.object("rope_parameters"));
     BIFOCAL_TRY(const auto scaling, config.object("rope_scaling"));
+    if (parameters && scaling) BIFOCAL_TRY_STATUS(check_agreement(*parameters, *scaling));
     const Fields& rope = parameters ? *parameters : scaling ? *scaling : config;
 
     BIFOCAL_TRY(const auto full, rope.object("full_attention"));
@@ -193,7 +202,12 @@ Status read_stops(const Fields& config, std::vector<int32_t>& stops) {
         BIFOCAL_TRY_STATUS(read(config.integers("eos_token_id"), ids));
     else
         BIFOCAL_TRY_STATUS(read(config.integer("eos_token_id", 0, kMaxSize), ids[0]));
-    for (const int64_t id : ids) stops.push_back(static_cast<int32_t>(id));
+    for (const int64_t id : ids) {
+        if (id < 0 || id >= kMaxSize)
+            return config.error("eos_token_id", "bad value", fmt::format("0..{}", kMaxSize - 1),
+                                fmt::format("{}", id));
+        stops.push_back(static_cast<int32_t>(id));
+    }
     return {};
 }
 

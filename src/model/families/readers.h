@@ -3,13 +3,13 @@
 #pragma once
 
 #include "core/json/json.h"
-#include "formats/gguf/metadata.h"
+#include "formats/gguf/file.h"
 #include "model/families/hyperparameters.h"
 
 namespace bifocal {
 
-// Sizes that only the tensors know (the vocabulary, whether there are biases) come from there.
-Result<ModelSpec> spec_from_gguf(const Family& family, const gguf::Metadata& metadata,
+// What only the tensors know (whether there are biases, whether the head is tied) comes from there.
+Result<ModelSpec> spec_from_gguf(const Family& family, const gguf::File& file,
                                  const Checkpoint& checkpoint, int64_t tokens);
 
 // `config`: config.json, or its text_config in a model that also sees images.
