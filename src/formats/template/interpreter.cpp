@@ -151,6 +151,7 @@ class Interpreter {
     Flow for_in(const Stmt& node, Scope& scope);
     Flow run_loop(const Stmt& node, Scope& outer, const Value& iterable, int64_t depth);
     Flow with(const Stmt& node, Scope& scope);
+    Flow captured(const Stmt& node, Scope& scope, Value& value);
     Flow set_block(const Stmt& node, Scope& scope);
     Flow filter_block(const Stmt& node, Scope& scope);
     void call_block(const Stmt& node, Scope& scope);
@@ -300,16 +301,19 @@ Flow Interpreter::with(const Stmt& node, Scope& scope) {
     return body(node.body, *own);
 }
 
+// What the body prints, as a value.
+Flow Interpreter::captured(const Stmt& node, Scope& scope, Value& value) {
+    Capture capture(*this);
+    const Flow flow = body(node.body, scope);
+    if (flow == Flow::normal) value = capture.take();
+    return flow;
+}
+
 Flow Interpreter::set_block(const Stmt& node, Scope& scope) {
     FrameScope own(*this, node.frame, &scope);
     own.enter();
     Value value;
-    {
-        Capture capture(*this);
-        const Flow flow = body(node.body, *own);
-        if (flow != Flow::normal) return flow;
-        value = capture.take();
-    }
+    if (const Flow flow = captured(node, *own, value); flow != Flow::normal) return flow;
     if (!node.expressions.empty()) value = filter_chain(*node.expressions[0], value, *own);
     assign(*node.target, std::move(value), scope);
     return Flow::normal;
@@ -319,12 +323,7 @@ Flow Interpreter::filter_block(const Stmt& node, Scope& scope) {
     FrameScope own(*this, node.frame, &scope);
     own.enter();
     Value value;
-    {
-        Capture capture(*this);
-        const Flow flow = body(node.body, *own);
-        if (flow != Flow::normal) return flow;
-        value = capture.take();
-    }
+    if (const Flow flow = captured(node, *own, value); flow != Flow::normal) return flow;
     value = filter_chain(*node.expressions[0], value, *own);
     if (!value.is_string())
         fail(fmt::format("filter block gives a {}, not a string", type_name(value)));

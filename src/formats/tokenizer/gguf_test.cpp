@@ -81,7 +81,7 @@ TEST(GgufSentencePiece, EqualsReference) {
     const auto atoms = corpus["atoms"].get<std::vector<std::string>>();
     size_t wrong = 0;
     for (uint64_t block = 0; block < 400; ++block) {
-        NumberHash hash;
+        GoldenHash hash;
         for (uint64_t i = block * 100; i < block * 100 + 100; ++i) {
             hash.add(*tokenizer->encode(generated(i, atoms), plain));
         }

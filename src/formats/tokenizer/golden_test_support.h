@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "formats/testing/golden_hash.h"
 #include "formats/tokenizer/tokenizer.h"
 #include "formats/unicode/utf8.h"
 
@@ -55,27 +56,6 @@ inline std::string generated(uint64_t index, const std::vector<std::string>& ato
     return out;
 }
 
-class NumberHash {
-  public:
-    void add(const std::vector<int32_t>& ids) {
-        for (const int32_t id : ids) mix(static_cast<uint32_t>(id));
-        mix(0xFFFFFFFFu);
-    }
-    void add(const std::string& text) {
-        for (const char c : text) mix(static_cast<uint8_t>(c));
-        mix(0xFFFFFFFFu);
-    }
-    std::string hex() const {
-        char buffer[17];
-        std::snprintf(buffer, sizeof buffer, "%016llx", static_cast<unsigned long long>(value_));
-        return buffer;
-    }
-
-  private:
-    void mix(uint64_t n) { value_ = (value_ ^ n) * 0x100000001B3u; }
-    uint64_t value_ = 0xCBF29CE484222325u;
-};
-
 // Compares `tokenizer` with a golden file: the corpus in full, 40,000 generated strings by the hash
 // of each block of 100, and every id decoded alone and in a pair.
 inline void compare_with_golden(const Tokenizer& tokenizer, const nlohmann::json& golden) {
@@ -100,7 +80,7 @@ inline void compare_with_golden(const Tokenizer& tokenizer, const nlohmann::json
     const size_t blocks = golden["generated_ids"].size();
     ASSERT_EQ(blocks, 400u);
     for (size_t block = 0; block < blocks; ++block) {
-        NumberHash ids_hash, text_hash;
+        GoldenHash ids_hash, text_hash;
         for (size_t i = block * 100; i < block * 100 + 100; ++i) {
             auto ids = tokenizer.encode(generated(i, atoms));
             ASSERT_TRUE(ids) << ids.error().message();
@@ -121,7 +101,7 @@ inline void compare_with_golden(const Tokenizer& tokenizer, const nlohmann::json
     EXPECT_EQ(wrong_texts, 0u) << "of " << blocks << " blocks";
     const auto size = golden["vocab_size"].get<int32_t>();
     EXPECT_EQ(tokenizer.vocab_size(), size);
-    NumberHash alone;
+    GoldenHash alone;
     for (int32_t id = 0; id < size; ++id) {
         alone.add(*tokenizer.decode(std::vector<int32_t>{id}, false));
         const auto other = static_cast<int32_t>((int64_t{id} * 7 + 13) % size);

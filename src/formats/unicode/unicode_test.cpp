@@ -4,6 +4,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "formats/testing/golden_hash.h"
 #include "formats/unicode/category.h"
 #include "formats/unicode/normalize.h"
 #include "formats/unicode/utf8.h"
@@ -67,23 +68,6 @@ TEST(Category, Samples) {
     EXPECT_EQ(spaces, 25);
 }
 
-class Hash {
-  public:
-    void add(const std::string& text) {
-        for (const char c : text) mix(static_cast<uint8_t>(c));
-        mix(0xFFFFFFFFu);
-    }
-    std::string hex() const {
-        char buffer[17];
-        std::snprintf(buffer, sizeof buffer, "%016llx", static_cast<unsigned long long>(value_));
-        return buffer;
-    }
-
-  private:
-    void mix(uint64_t n) { value_ = (value_ ^ n) * 0x100000001B3u; }
-    uint64_t value_ = 0xCBF29CE484222325u;
-};
-
 // Every assigned code point, against the PyPI package tokenizers
 // (tools/golden/tokenizer_unicode.py).
 TEST(Normalize, EqualsReference) {
@@ -93,7 +77,7 @@ TEST(Normalize, EqualsReference) {
     const auto check = [&](const char* name, auto step) {
         for (size_t i = 0; i < golden["begins"].size(); ++i) {
             const auto begin = golden["begins"][i].get<char32_t>();
-            Hash hash;
+            GoldenHash hash;
             for (char32_t c = begin; c < begin + block; ++c) {
                 if (c >= 0xD800 && c < 0xE000) continue;
                 std::string one, among = "a";
