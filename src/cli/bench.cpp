@@ -16,6 +16,7 @@
 #include "cli/report.h"
 #include "core/bandwidth.h"
 #include "core/cpu_features.h"
+#include "core/json/json.h"
 #include "core/progress.h"
 #include "core/rng.h"
 #include "model/model_spec.h"
@@ -197,7 +198,7 @@ void print_json(const std::vector<Measurement>& all, bool is_decode, const Bandw
                                    {"state_bytes", engine.state_bytes()},
                                    {"results", list}};
     if (is_decode) json["machine_gb_per_second"] = limit.median_gb_per_s;
-    fmt::print("{}\n", json.dump(2));
+    fmt::print("{}\n", json::to_text(json, 2));
 }
 
 Status bench(BenchArgs args, bool is_decode) {

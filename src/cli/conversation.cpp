@@ -129,10 +129,10 @@ Status Conversation::save(const std::string& path) const {
     GenerationState around;
     around.sampler = sampler_;
     around.tokenizer_identity = model_->tokenizer()->identity();
-    around.transcript = nlohmann::ordered_json{{"messages", messages_},
-                                               {"held_bytes", held_.bytes},
-                                               {"held_hash", fmt::format("{:016x}", held_.hash)}}
-                            .dump();
+    around.transcript =
+        json::to_text(nlohmann::ordered_json{{"messages", messages_},
+                                             {"held_bytes", held_.bytes},
+                                             {"held_hash", fmt::format("{:016x}", held_.hash)}});
     return save_snapshot(session_, around, path);
 }
 

@@ -9,6 +9,7 @@
 #include "cli/model_args.h"
 #include "cli/report.h"
 #include "core/cpu_features.h"
+#include "core/json/json.h"
 #include "model/decoder.h"
 #include "runtime/session.h"
 
@@ -141,7 +142,7 @@ void print_json(const Model& model, const StatePlan& plan, const EngineOptions& 
         {"head", info.head},
         {"layers", layers},
         {"notes", model.notes()}};
-    fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+    fmt::print("{}\n", json::to_text(json, 2));
 }
 
 Status inspect(const InspectArgs& args) {

@@ -16,6 +16,7 @@
 #include "cli/model_args.h"
 #include "cli/report.h"
 #include "cli/text_input.h"
+#include "core/json/json.h"
 #include "core/progress.h"
 #include "ops/sampling.h"
 #include "runtime/scoring.h"
@@ -142,7 +143,7 @@ void print_json(const std::vector<LayoutScore>& scores, int64_t n) {
         layouts.push_back(std::move(entry));
     }
     const nlohmann::ordered_json json = {{"tokens", n}, {"layouts", layouts}};
-    fmt::print("{}\n", json.dump(1));
+    fmt::print("{}\n", json::to_text(json, 1));
 }
 
 void print_table(const std::vector<LayoutScore>& scores, int64_t n) {

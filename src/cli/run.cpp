@@ -17,6 +17,7 @@
 #include "cli/report.h"
 #include "cli/sampling_args.h"
 #include "cli/text_input.h"
+#include "core/json/json.h"
 #include "core/progress.h"
 #include "runtime/generate.h"
 #include "runtime/snapshot.h"
@@ -217,7 +218,7 @@ void print_json(const Outcome& outcome, const std::string& layout) {
           {"seconds", answer.seconds},
           {"tokens_per_second", per_second(answer.n_steps, answer.seconds)}}},
         {"memory", memory_json(outcome.memory)}};
-    fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+    fmt::print("{}\n", json::to_text(json, 2));
 }
 
 void print_summary(const Outcome& outcome, const std::string& layout) {

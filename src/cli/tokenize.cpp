@@ -14,6 +14,7 @@
 #include "cli/model_args.h"
 #include "cli/report.h"
 #include "cli/text_input.h"
+#include "core/json/json.h"
 #include "formats/tokenizer/gguf_metadata.h"
 #include "formats/unicode/utf8.h"
 
@@ -40,7 +41,7 @@ Result<std::vector<int32_t>> ids_of_json(std::string_view text) {
     for (const auto& item : *list) {
         const bool fits =
             item.is_number_integer() && item >= 0 && item <= std::numeric_limits<int32_t>::max();
-        if (!fits) return bad_id(item.dump(), ids.size());
+        if (!fits) return bad_id(json::to_text(item), ids.size());
         ids.push_back(item.get<int32_t>());
     }
     return ids;
@@ -107,17 +108,18 @@ Result<std::string> tokenize(const tokenizer::Tokenizer& tokenizer, std::string_
         if (!options.json) return text + "\n";
         auto out = as_json(tokenizer, ids);
         out["text"] = text;
-        return out.dump() + "\n";
+        return json::to_text(out) + "\n";
     }
     BIFOCAL_TRY(const std::vector<int32_t> ids,
                 tokenizer.encode(input, {.add_special = options.add_special,
                                          .parse_special = options.parse_special,
                                          .reject_invalid = true}));
-    if (options.json) return as_json(tokenizer, ids).dump() + "\n";
+    if (options.json) return json::to_text(as_json(tokenizer, ids)) + "\n";
     std::string out;
     for (const int32_t id : ids) {
         // Quoted as JSON, so that spaces and newlines can be seen.
-        out += fmt::format("{:>7}  {}\n", id, nlohmann::json(piece_of(tokenizer, id)).dump());
+        out +=
+            fmt::format("{:>7}  {}\n", id, json::to_text(nlohmann::json(piece_of(tokenizer, id))));
     }
     return out;
 }

@@ -16,6 +16,7 @@
 #include "cli/model_args.h"
 #include "cli/report.h"
 #include "cli/text_input.h"
+#include "core/json/json.h"
 #include "core/progress.h"
 #include "core/rng.h"
 #include "model/model_spec.h"
@@ -201,7 +202,7 @@ void print_json(const std::vector<Path>& paths, const std::string& layout, int64
                         {"agrees", verdict(path, max_kl).empty()}});
     const nlohmann::ordered_json json = {
         {"tokens", n}, {"attention", layout}, {"reference_chunk", kBlock}, {"paths", list}};
-    fmt::print("{}\n", json.dump(2));
+    fmt::print("{}\n", json::to_text(json, 2));
 }
 
 // The text's first tokens, or tokens by chance when there is no text.

@@ -78,8 +78,8 @@ std::string MixerSpec::to_string() const {
     for (const auto& [name, value] : options.items()) {
         // A string that would read back as something else keeps its quotes.
         const bool bare = value.is_string() && value_of(value.get<std::string>()) == value;
-        text +=
-            fmt::format("{}{}={}", separator, name, bare ? value.get<std::string>() : value.dump());
+        text += fmt::format("{}{}={}", separator, name,
+                            bare ? value.get<std::string>() : json::to_text(value));
         separator = ',';
     }
     return text;

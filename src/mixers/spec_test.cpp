@@ -110,6 +110,24 @@ TEST(Layout, OneMixerForAllLayersOrOneEach) {
     EXPECT_EQ((*texts)[1].to_string(), "sliding_window:window=9");
 }
 
+// Bytes that are not UTF-8, wherever a value may stand, come back as an error or as text.
+TEST(Layout, BytesThatAreNotUtf8) {
+    LayerContext context;
+    context.d_model = 8;
+    context.n_heads = context.n_kv_heads = 2;
+    context.head_dim = 4;
+    for (const char* spec :
+         {"sliding_window:window=9\xD4", "sliding_window:window=9,sink=le\xD4\x8D\x9A\x88",
+          "sliding_window:window=9,sink_tokens=\xFF", "sliding_window:win\xFFow=9",
+          "sliding_window:window=9,sink=learned,sink_logits=\xFF\xFE", "slid\xFF:window=9"}) {
+        const auto parsed = parse_mixer_spec(spec);
+        if (!parsed.ok()) continue;
+        EXPECT_FALSE(parsed->to_string().empty());
+        const auto mixer = make_mixer(*parsed, context);
+        EXPECT_TRUE(mixer.ok() || mixer.error().kind == ErrorKind::usage) << spec;
+    }
+}
+
 TEST(Layout, RefusesWithAPlace) {
     const auto error = [](const std::string& text) {
         const auto layout = read(text, 2);

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "core/json/json.h"
+
 namespace bifocal::snapshot {
 namespace {
 
@@ -31,8 +33,7 @@ std::string layout_text(const Decoder& decoder, const StatePlan& plan) {
         layers.push_back(
             {{"mixer", decoder.layers[i].mixer->spec().to_string()}, {"fields", fields}});
     }
-    return nlohmann::ordered_json{{"layers", layers}}.dump(
-        -1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+    return json::to_text(nlohmann::ordered_json{{"layers", layers}});
 }
 
 Error layout_error(const std::string& where, const std::string& ours, const std::string& theirs) {
@@ -58,7 +59,7 @@ Error layout_error(const std::string& where, const std::string& ours, const std:
         const auto text = [&](const nlohmann::json& layer) {
             if (!layer.is_object() || !layer.contains(key)) return std::string("nothing");
             const nlohmann::json& value = layer[key];
-            std::string shown = value.is_string() ? value.get<std::string>() : value.dump();
+            std::string shown = value.is_string() ? value.get<std::string>() : json::to_text(value);
             if (shown.size() > 200) shown.resize(200);
             return shown;
         };

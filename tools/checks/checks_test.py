@@ -10,6 +10,7 @@ import unittest
 HERE = pathlib.Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
+import banned  # noqa: E402
 import docs  # noqa: E402
 import fetch_model  # noqa: E402
 import fuzz  # noqa: E402
@@ -61,6 +62,15 @@ class IncludeDirection(Tree):
 
     def test_a_mixers_folder_is_its_own(self):
         self.assertTrue(self.problems("src/model/a.cpp", '#include "mixers/sliding_window/config.h"'))
+
+
+class Banned(Tree):
+    def test_a_banned_call_is_found_where_it_is_not_at_home(self):
+        self.put("src/core/json/json.h", "return value.dump(2);\n")
+        self.put("src/model/a.cpp", "// dump() throws\nx = value->dump();\n")
+        self.put("src/model/a_test.cpp", "x = value.dump();\n")
+        problems = banned.check(self.root)
+        self.assertEqual([p.split(": ")[0] for p in problems], ["src/model/a.cpp:2"])
 
 
 class Packages(Tree):

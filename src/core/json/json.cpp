@@ -227,7 +227,7 @@ Result<std::optional<int64_t>> Fields::integer(std::string_view key, int64_t min
     const auto number = to_integer(*value);
     if (!number || *number < min || *number > max) {
         return error(key, "the value is out of range", fmt::format("{} to {}", min, max),
-                     value->dump());
+                     to_text(*value));
     }
     return number;
 }

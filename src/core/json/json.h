@@ -29,6 +29,13 @@ Result<OrderedJson> parse_ordered(std::string_view text, const std::string& wher
                                   const Limits& limits = {});
 Result<Json> read_file(const std::string& path, const Limits& limits = {});
 
+// `value` written down, on one line unless `indent` >= 0. What is not UTF-8 in its strings becomes
+// U+FFFD; nlohmann's own dump() would throw there.
+template <class AnyJson>
+std::string to_text(const AnyJson& value, int indent = -1) {
+    return value.dump(indent, ' ', false, AnyJson::error_handler_t::replace);
+}
+
 // An object and its place. A field that is missing or null is an empty optional; one of another
 // type is an error. Integers must be written as such: neither 8.0 nor 1e3.
 class Fields {

@@ -113,7 +113,7 @@ Result<Placed> read_entry(const std::string& name, const Json& entry, uint64_t d
         const auto extent = as_extent(element);
         if (!extent || *extent > INT64_MAX) {
             return error_at(path, name, "a dimension is not a size", "an integer in [0, 2^63)",
-                            element.dump(-1, ' ', true, Json::error_handler_t::replace));
+                            json::to_text(element));
         }
         if (__builtin_mul_overflow(elems, *extent, &elems)) {
             return error_at(path, name, "the number of elements overflows");

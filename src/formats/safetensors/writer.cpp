@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/atomic_file.h"
+#include "core/json/json.h"
 #include "formats/safetensors/dtypes.h"
 #include "formats/unicode/utf8.h"
 
@@ -61,7 +62,7 @@ Status write_sorted(const std::string& path, std::span<const NamedTensor> sorted
         offset += tensor.bytes.size();
         parts.push_back(tensor.bytes);
     }
-    std::string text = header.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
+    std::string text = json::to_text(header);
     text.resize((text.size() + 7) / 8 * 8, ' ');
     const uint64_t length = text.size();
     parts[0] = std::as_bytes(std::span(&length, 1));
@@ -117,7 +118,7 @@ Status write_folder(const std::string& folder, std::span<const NamedTensor> tens
     OrderedJson index = OrderedJson::object();
     index["metadata"] = {{"total_size", total}};
     index["weight_map"] = std::move(weight_map);
-    const std::string text = index.dump(2) + "\n";
+    const std::string text = json::to_text(index, 2) + "\n";
     const std::span<const std::byte> parts[] = {std::as_bytes(std::span(text))};
     return write_file_atomically((home / "model.safetensors.index.json").string(), parts);
 }

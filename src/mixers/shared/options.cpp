@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "core/json/json.h"
+
 namespace bifocal {
 
 void OptionReader::fail(std::string_view name, std::string expected) {
@@ -13,7 +15,7 @@ void OptionReader::fail(std::string_view name, std::string expected) {
     error_ = Error{.what = fmt::format("option '{}'", name),
                    .where = given_.to_string(),
                    .expected = std::move(expected),
-                   .got = it == given_.options.end() ? "nothing" : it->dump(),
+                   .got = it == given_.options.end() ? "nothing" : json::to_text(*it),
                    .kind = ErrorKind::usage};
 }
 

@@ -107,7 +107,8 @@ Status check_agreement(const Fields& newer, const Fields& older) {
         const char* const name = key == "type" ? "rope_type" : key.c_str();
         const json::Json* other = newer.find(name);
         if (other && *other != value)
-            return older.error(key, "differs from rope_parameters", other->dump(), value.dump());
+            return older.error(key, "differs from rope_parameters", json::to_text(*other),
+                               json::to_text(value));
     }
     return {};
 }
