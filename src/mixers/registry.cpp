@@ -40,11 +40,13 @@ Status check_mixer_kind(const std::string& kind) {
 }
 
 Result<std::unique_ptr<Mixer>> make_mixer(const MixerSpec& spec, const LayerContext& context) {
-    BIFOCAL_TRY_STATUS(check_mixer_kind(spec.kind));
-    auto mixer = find_mixer(spec.kind)->make(spec, context);
-    if (!mixer.ok()) {
+    const auto make = [&]() -> Result<std::unique_ptr<Mixer>> {
+        BIFOCAL_TRY_STATUS(check_mixer_kind(spec.kind));
+        return find_mixer(spec.kind)->make(spec, context);
+    };
+    auto mixer = make();
+    if (!mixer.ok())
         mixer.error().where = fmt::format("layer {}: {}", context.layer, spec.to_string());
-    }
     return mixer;
 }
 

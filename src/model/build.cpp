@@ -58,17 +58,11 @@ struct LayerBuilder {
 
     Result<std::unique_ptr<Mixer>> mixer() {
         const LayerSpec& at = spec.layers[layer];
-        Result<std::unique_ptr<Mixer>> made = make_mixer(at.mixer, at.context);
-        if (!made.ok()) {
-            Error error = std::move(made).error();
-            const std::string where = fmt::format("layer {}", layer);
-            error.where = error.where.empty() ? where : where + ", " + error.where;
-            return error;
-        }
-        std::string sinks_file = (*made)->spec().options.value("sink_logits", "");
+        BIFOCAL_TRY(std::unique_ptr<Mixer> made, make_mixer(at.mixer, at.context));
+        std::string sinks_file = made->spec().options.value("sink_logits", "");
         if (sinks_file.empty()) sinks_file = sink_logits_file;
         WeightMap weights;
-        for (const WeightSpec& weight : (*made)->weights()) {
+        for (const WeightSpec& weight : made->weights()) {
             const bool from_file = weight.name == kSinks && !sinks_file.empty();
             BIFOCAL_TRY(Tensor tensor, from_file ? sink_logits(sinks_file, weight)
                                                  : finder.layer_weight(layer, weight));
@@ -76,10 +70,10 @@ struct LayerBuilder {
             info.weights.push_back(line(weight.name, tensor));
             weights.emplace(weight.name, std::move(tensor));
         }
-        BIFOCAL_TRY_STATUS((*made)->bind(weights));
-        info.mixer = (*made)->spec().to_string();
-        for (std::string& choice : (*made)->describe()) add_once(info.choices, std::move(choice));
-        info.weight_bytes += (*made)->weight_bytes();
+        BIFOCAL_TRY_STATUS(made->bind(weights));
+        info.mixer = made->spec().to_string();
+        for (std::string& choice : made->describe()) add_once(info.choices, std::move(choice));
+        info.weight_bytes += made->weight_bytes();
         return made;
     }
 

@@ -63,7 +63,8 @@ TEST_F(BadInput, Layouts) {
     expect_refused(with_layout("slidng_window:window=20"), 2, {"slidng_window", "sliding_window"});
     expect_refused(with_layout("sliding_window:windw=20"), 2, {"windw", "window"});
     expect_refused(with_layout("sliding_window"), 2, {"window"});
-    expect_refused(with_layout("sliding_window:window=0"), 2, {"window", "got 0"});
+    expect_refused(with_layout("sliding_window:window=0"), 2,
+                   {"bifocal: layer 0: sliding_window:window=0: ", "'window'", "got 0"});
     expect_refused(with_layout("sliding_window:window=4,sink_tokens=4"), 2,
                    {"sink_tokens + 1 = 5", "got 4"});
     expect_refused(with_layout("sliding_window:window=20,window=21"), 2, {"window", "twice"});
