@@ -188,7 +188,8 @@ TEST_F(Chat, LinesCanBeEditedAndCalledBack) {
     ASSERT_TRUE(terminal.see("> "));
     terminal.type("\x1b[A\n");  // arrow up
     ASSERT_TRUE(terminal.see("memory per sequence"));
-    terminal.type("\x04");  // Ctrl-D
+    ASSERT_TRUE(terminal.see("> "));  // between lines the terminal itself would take a Ctrl-D
+    terminal.type("\x04");
     EXPECT_EQ(terminal.end(), 0);
 }
 
