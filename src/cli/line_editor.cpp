@@ -37,6 +37,9 @@ int read_key(EditLine*, wchar_t* key) {
     const ssize_t n = ::read(STDIN_FILENO, &first, 1);
     if (n == 0) return 0;
     if (n < 0) return -1;
+    // A Ctrl-D typed while the terminal was not ours was its end of file, and reaches us as a zero.
+    constexpr unsigned char kEndOfFile = 4;
+    if (first == 0) first = kEndOfFile;
     const int more = first < 0xC0 ? 0 : first < 0xE0 ? 1 : first < 0xF0 ? 2 : 3;
     auto code = static_cast<uint32_t>(more == 0 ? first : first & (0x3F >> more));
     for (int i = 0; i < more; ++i) {

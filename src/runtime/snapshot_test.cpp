@@ -342,7 +342,9 @@ TEST_F(SnapshotFile, AKillWhileSavingLeavesAWholeFile) {
     const auto bytes_a = encode_snapshot(a, {}), bytes_b = encode_snapshot(b, {});
     Rng rng{4};
     int seen_b = 0;
-    for (int round = 0; round < 60; ++round) {
+    int64_t longest = 4000;  // microseconds; more on a machine on which a save takes longer
+    for (int round = 0; round < 60 || (seen_b == 0 && round < 200); ++round) {
+        if (seen_b == 0 && round % 20 == 19) longest *= 2;
         ASSERT_TRUE(a.save(path("s")).ok());
         const pid_t child = ::fork();
         ASSERT_GE(child, 0);
@@ -352,7 +354,7 @@ TEST_F(SnapshotFile, AKillWhileSavingLeavesAWholeFile) {
                 (void)a.save(path("s")).ok();
             }
         }
-        ::usleep(static_cast<useconds_t>(rng.below(4000)));
+        ::usleep(static_cast<useconds_t>(rng.below(longest)));
         ::kill(child, SIGKILL);
         int status = 0;
         ASSERT_EQ(::waitpid(child, &status, 0), child);

@@ -188,7 +188,7 @@ TEST_F(Chat, LinesCanBeEditedAndCalledBack) {
     ASSERT_TRUE(terminal.see("> "));
     terminal.type("\x1b[A\n");  // arrow up
     ASSERT_TRUE(terminal.see("memory per sequence"));
-    terminal.type("\x04");  // Ctrl-D
+    terminal.type("\x04");  // Ctrl-D, maybe before the program reads keys again
     EXPECT_EQ(terminal.end(), 0);
 }
 
