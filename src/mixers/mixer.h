@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/rng.h"
 #include "core/tensor.h"
 #include "core/view.h"
 #include "mixers/spec.h"
@@ -21,12 +22,20 @@
 
 namespace bifocal {
 
+// How a layer that is converted from an attention layer begins with a weight.
+struct WeightInit {
+    std::string teacher = {};  // the attention layer's weight that it starts as; same elements
+    // Else its values; empty: zeros.
+    std::function<void(std::span<float> values, Rng& rng)> fill = {};
+};
+
 // A weight the mixer wants, named as in Hugging Face checkpoints, relative to the layer
 // ("self_attn.q_proj.weight"). The model finds it under the source's own name.
 struct WeightSpec {
     std::string name;
     std::vector<int64_t> shape;  // outermost first
     bool required = true;
+    WeightInit init = {};  // for names that attention layers do not have
 };
 
 using WeightMap = std::map<std::string, Tensor, std::less<>>;

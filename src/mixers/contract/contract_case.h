@@ -22,6 +22,11 @@ struct ContractCase {
     // Whether the output at `query` depends on the token at `token`, both absolute and token <=
     // query. Empty: it always does.
     std::function<bool(int64_t query, int64_t token)> sees = {};
+    // How far back a token surely still changes an output that sees it: what forgets by its gates
+    // may lose it before the numbers do. -1: always.
+    int64_t remembers = -1;
+    // Mixer::tokens_visible() at a position. Empty: as many as `sees` says.
+    std::function<int64_t(int64_t pos)> tokens_visible = {};
     bool runs_long = false;  // also 100,000 steps, or up to the capacity
 };
 

@@ -76,11 +76,13 @@ inline std::vector<float> random_rows(int64_t n, int64_t width, uint64_t seed) {
 
 class Subject {
   public:
-    explicit Subject(const ContractCase& c) : case_(c) {
+    explicit Subject(const ContractCase& c) : Subject(c, {}) {}
+    // With these weights instead of random ones.
+    Subject(const ContractCase& c, WeightMap weights) : case_(c), weights_(std::move(weights)) {
         auto made = make_mixer(c.spec, c.context);
         EXPECT_TRUE(made.ok()) << made.error().message();
         mixer_ = std::move(made).value();
-        weights_ = random_weights(mixer_->weights(), c.weight_dtype, 11);
+        if (weights_.empty()) weights_ = random_weights(mixer_->weights(), c.weight_dtype, 11);
         const Status bound = mixer_->bind(weights_);
         EXPECT_TRUE(bound.ok()) << bound.error().message();
         layout_ = mixer_->state_layout(c.options);
@@ -89,6 +91,7 @@ class Subject {
     const ContractCase& the_case() const { return case_; }
     const Mixer& mixer() const { return *mixer_; }
     const StateLayout& layout() const { return layout_; }
+    const WeightMap& weights() const { return weights_; }
     int64_t width() const { return case_.context.d_model; }
     std::vector<float> rows(uint64_t seed = 5, int64_t n = -1) const {
         return random_rows(n < 0 ? case_.n_tokens : n, width(), seed);
@@ -171,8 +174,8 @@ class Subject {
     }
 
     ContractCase case_;
-    std::unique_ptr<Mixer> mixer_;
     WeightMap weights_;
+    std::unique_ptr<Mixer> mixer_;
     StateLayout layout_;
     mutable std::vector<float> judged_x_, plain_;
     mutable std::vector<double> truth_;

@@ -1,102 +1,41 @@
 #include "mixers/shared/attention_mixer.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 
 #include "core/check.h"
-#include "core/cpu_features.h"
-#include "mixers/shared/options.h"
 #include "mixers/shared/weights.h"
-#include "ops/norm.h"
-#include "ops/vector.h"
 
 namespace bifocal {
 
 AttentionMixer::AttentionMixer(AttentionConfig config, LayerContext context)
-    : config_(std::move(config)), context_(std::move(context)) {}
-
-void read_learned_sink(OptionReader& options, AttentionConfig& config) {
-    config.has_learned_sink = options.choice("sink", "none", {"none", "learned"}) == "learned";
-    const std::string file = options.text("sink_logits");
-    options.require(file.empty() || config.has_learned_sink, "sink_logits",
-                    "nothing unless sink=learned");
-}
+    : context_(std::move(context)), core_(std::move(config), context_) {}
 
 Result<std::unique_ptr<Mixer>> make_attention(AttentionConfig config, const LayerContext& context) {
-    const LayerContext& c = context;
-    BIFOCAL_CHECK(c.d_model > 0 && c.n_heads > 0 && c.n_kv_heads > 0 && c.head_dim > 0 &&
-                      c.n_heads % c.n_kv_heads == 0,
-                  "layer {}: {} heads, {} kv heads of {}", c.layer, c.n_heads, c.n_kv_heads,
-                  c.head_dim);
-    const auto unfit = [&](std::string what, int64_t most, int64_t got) {
-        return Error{.what = std::move(what),
-                     .expected = fmt::format("at most {}", most),
-                     .got = fmt::format("{}", got)};
-    };
-    if (c.head_dim > kMaxHeadDim) return unfit("heads too wide", kMaxHeadDim, c.head_dim);
-    if (c.rope && c.rope->rotary_dim > c.head_dim) {
-        return unfit("rotary size beyond the head's", c.head_dim, c.rope->rotary_dim);
-    }
+    BIFOCAL_TRY_STATUS(check_attention(context));
     return std::unique_ptr<Mixer>(std::make_unique<AttentionMixer>(std::move(config), context));
 }
 
 std::vector<WeightSpec> AttentionMixer::weights() const {
-    const LayerContext& c = context_;
-    const int64_t M = c.d_model, HD = c.n_heads * c.head_dim, GD = c.n_kv_heads * c.head_dim;
-    std::vector<WeightSpec> list{
-        {"input_layernorm.weight", {M}},      {"self_attn.q_proj.weight", {HD, M}},
-        {"self_attn.k_proj.weight", {GD, M}}, {"self_attn.v_proj.weight", {GD, M}},
-        {"self_attn.o_proj.weight", {M, HD}},
-    };
-    if (c.qkv_bias) {
-        list.push_back({"self_attn.q_proj.bias", {HD}});
-        list.push_back({"self_attn.k_proj.bias", {GD}});
-        list.push_back({"self_attn.v_proj.bias", {GD}});
-    }
-    if (c.out_bias) list.push_back({"self_attn.o_proj.bias", {M}});
-    if (c.qk_norm) {
-        list.push_back({"self_attn.q_norm.weight", {c.head_dim}});
-        list.push_back({"self_attn.k_norm.weight", {c.head_dim}});
-    }
-    if (c.post_norm) list.push_back({"post_attention_layernorm.weight", {M}});
-    if (config_.has_learned_sink) list.push_back({"self_attn.sinks", {c.n_heads}});
+    std::vector<WeightSpec> list =
+        Sublayer::weights(context_, "self_attn.o_proj", context_.n_heads * context_.head_dim);
+    QkvProjection::add_weights(list, context_);
+    core_.add_weights(list);
     return list;
 }
 
 Status AttentionMixer::bind(const WeightMap& weights) {
     check_weights(this->weights(), weights);
-    const LayerContext& c = context_;
-    const auto linear = [&](const std::string& name) -> Result<ops::Linear> {
-        return ops::Linear::make(name, *find_weight(weights, name + ".weight"),
-                                 find_weight(weights, name + ".bias"), c.precision);
-    };
-    BIFOCAL_TRY(q_, linear("self_attn.q_proj"));
-    BIFOCAL_TRY(k_, linear("self_attn.k_proj"));
-    BIFOCAL_TRY(v_, linear("self_attn.v_proj"));
-    BIFOCAL_TRY(out_, linear("self_attn.o_proj"));
-    norm_ = float_weight(weights, "input_layernorm.weight", c.norm_offset);
-    q_norm_ = float_weight(weights, "self_attn.q_norm.weight", c.norm_offset);
-    k_norm_ = float_weight(weights, "self_attn.k_norm.weight", c.norm_offset);
-    if (c.post_norm) {
-        post_norm_ = float_weight(weights, "post_attention_layernorm.weight", c.norm_offset);
-    }
-    if (config_.has_learned_sink) sink_logits_ = float_weight(weights, "self_attn.sinks", 0);
-    if (c.rope) {
-        BIFOCAL_TRY(rope_, ops::make_rope_table(*c.rope));
-    }
-    return {};
-}
-
-// Full attention is told its number of slots by the layout.
-RingPlan AttentionMixer::ring_plan(const StateLayout& layout) const {
-    if (config_.ring) return *config_.ring;
-    return {.sink_tokens = 0, .window = layout.capacity, .slack = 0};
+    BIFOCAL_TRY_STATUS(qkv_.bind(context_, weights));
+    BIFOCAL_TRY_STATUS(sublayer_.bind(context_, "self_attn.o_proj", weights));
+    return core_.bind(weights);
 }
 
 StateLayout AttentionMixer::state_layout(const StateOptions& options) const {
-    const int64_t slots = config_.ring ? config_.ring->slots() : options.capacity;
-    StateLayout layout = kv_layout(context_.n_kv_heads, slots, context_.head_dim, options.kv_dtype);
-    if (!config_.ring) layout.capacity = slots;
+    StateLayout layout;
+    core_.add_state(layout, options);
     return layout;
 }
 
@@ -105,303 +44,61 @@ void AttentionMixer::init_state(const StateLayout& layout, std::byte* state) con
 }
 
 int64_t AttentionMixer::rewind_limit(const StateLayout& layout, int64_t pos) const {
-    const RingPlan ring = ring_plan(layout);
-    return pos <= ring.slots() ? pos : ring.slack;
+    return core_.rewind_limit(layout, pos);
 }
 
 int64_t AttentionMixer::tokens_visible(const StateLayout& layout, int64_t pos) const {
-    if (!config_.ring) return pos;  // at its capacity too, where there is no next query
-    const RingPlan ring = ring_plan(layout);
-    return std::min(pos, ring.sink_tokens + ring.window - 1);
-}
-
-namespace {
-
-size_t float_bytes(int64_t n) {
-    return align_up(static_cast<size_t>(n) * sizeof(float));
-}
-
-// Staging memory of one kv head, keys and values.
-size_t stage_bytes(const RingPlan& ring, int64_t n_tokens, int64_t head_dim, DType dtype) {
-    const int64_t slots = RingStage::max_staged_blocks(ring, n_tokens) * kSlotBlock;
-    return 2 * static_cast<size_t>(dtype_bytes(dtype, slots * head_dim));
-}
-
-// Pieces smaller than about this many multiplications are not worth a second thread.
-constexpr int64_t kWorthSharing = 1 << 18;
-
-}  // namespace
-
-bool AttentionMixer::has_sink_query() const {
-    return config_.sinks_at_cache_positions && rope_.has_value();
-}
-
-// cos and sin for the position of a token and, after them, for where its query stands relative to
-// sinks; at most 4 · rotary pairs.
-void AttentionMixer::find_angles(const RingPlan& ring, int64_t pos, std::span<float> angles) const {
-    if (!rope_) return;
-    const int64_t half = rope_->rotary_dim / 2;
-    ops::rope_cos_sin(*rope_, pos, angles.first(half), angles.subspan(half, half));
-    if (!has_sink_query()) return;
-    // Cache positions count slots: the newest token is at most the last one.
-    const int64_t cached = std::min(pos, ring.sink_tokens + ring.window - 1);
-    ops::rope_cos_sin(*rope_, cached, angles.subspan(2 * half, half),
-                      angles.subspan(3 * half, half));
-}
-
-// Norms, rotates and scales one token's queries and keys of the kv heads [begin, end), in place.
-// q, sink_q: [H, D]; k: [G, D]
-void AttentionMixer::prepare_heads(float* q, float* sink_q, float* k, int64_t begin, int64_t end,
-                                   std::span<const float> angles) const {
-    const int64_t D = context_.head_dim, group = context_.n_heads / context_.n_kv_heads;
-    const int64_t half = rope_ ? rope_->rotary_dim / 2 : 0;
-    const auto rotate = [&](std::span<float> head, int64_t which) {
-        ops::rope_rotate(*rope_, angles.subspan(2 * which * half, half),
-                         angles.subspan((2 * which + 1) * half, half), head);
-    };
-    for (int64_t g = begin; g < end; ++g) {
-        const std::span<float> key(k + g * D, static_cast<size_t>(D));
-        if (!k_norm_.empty()) ops::rms_norm_row(key, k_norm_, context_.norm_eps, key);
-        if (rope_) rotate(key, 0);
-        for (int64_t h = g * group; h < (g + 1) * group; ++h) {
-            const std::span<float> query(q + h * D, static_cast<size_t>(D));
-            if (!q_norm_.empty()) ops::rms_norm_row(query, q_norm_, context_.norm_eps, query);
-            ops::scale(context_.scale, query);
-            if (!rope_) continue;
-            if (has_sink_query()) {
-                const std::span<float> copy(sink_q + h * D, static_cast<size_t>(D));
-                std::ranges::copy(query, copy.begin());
-                rotate(copy, 1);
-            }
-            rotate(query, 0);
-        }
-    }
+    return core_.tokens_visible(layout, pos);
 }
 
 size_t AttentionMixer::workspace_bytes(const StateLayout& layout, int64_t batch, int64_t n_tokens,
                                        int) const {
-    const LayerContext& c = context_;
-    const int64_t N = batch * n_tokens, M = c.d_model;
-    const int64_t HD = c.n_heads * c.head_dim, GD = c.n_kv_heads * c.head_dim;
-    const RingPlan ring = ring_plan(layout);
-    const size_t staged =
-        config_.ring ? stage_bytes(ring, n_tokens, c.head_dim, layout.field("k").dtype) : 0;
-    const size_t attention = float_bytes(batch * 2 * c.head_dim) +
-                             align_up(static_cast<size_t>(batch * c.n_kv_heads) * staged);
-    return float_bytes(N * M) + float_bytes(N * HD) + 2 * float_bytes(N * GD) +
-           (has_sink_query() ? float_bytes(N * HD) : 0) +
-           std::max(
-               {attention, ops::linear_workspace_bytes(N, M), ops::linear_workspace_bytes(N, HD)});
-}
-
-// One call's attention: what its loops share. Rows of q and k are tokens, [B * T, ...].
-struct AttentionMixer::Call {
-    const AttentionMixer& mixer;
-    const Chunk& chunk;
-    RingPlan ring;
-    int64_t T, G, D, group;
-    float *q, *sink_q, *k, *v;
-    std::span<std::byte> staging;  // of all sequences and kv heads
-    size_t staging_each;
-
-    int64_t q_row(int64_t b, int64_t t) const { return (b * T + t) * G * group * D; }
-    int64_t kv_row(int64_t b, int64_t t) const { return (b * T + t) * G * D; }
-
-    void prepare(int64_t b, int64_t t, int64_t begin, int64_t end,
-                 std::span<const float> angles) const {
-        mixer.prepare_heads(q + q_row(b, t), sink_q + q_row(b, t), k + kv_row(b, t), begin, end,
-                            angles);
-    }
-    // Tokens [begin, end) of sequence b at kv head g.
-    StagedSlots slots(int64_t b, int64_t g, int64_t begin, int64_t end) const {
-        const int64_t pos = chunk.pos[b];
-        StagedSlots slots{RingStage(ring, pos + begin, pos + end),
-                          kv_slots(chunk.layout, chunk.states[b], g),
-                          {}};
-        slots.staged = slots.ring;
-        slots.staged.slots = slots.stage.staged_blocks() * kSlotBlock;
-        slots.staged.keys = staging.data() + static_cast<size_t>(b * G + g) * staging_each;
-        slots.staged.values =
-            slots.staged.keys + dtype_bytes(slots.ring.dtype, slots.staged.slots * D);
-        return slots;
-    }
-    void store(int64_t b, int64_t g, int64_t begin, int64_t end) const {
-        const int64_t row = kv_row(b, begin) + g * D;
-        slots(b, g, begin, end).store(k + row, v + row, G * D);
-    }
-    // Calls f(attention) for one kv head.
-    template <class F>
-    void attend(int64_t b, int64_t g, int64_t begin, int64_t end, F f) const {
-        const StagedSlots found = slots(b, g, begin, end);
-        const int64_t row = q_row(b, begin) + g * group * D;
-        RingAttention attention;
-        attention.slots = &found;
-        attention.group = group;
-        if (!mixer.sink_logits_.empty()) {
-            attention.sink_logits = std::span(mixer.sink_logits_).subspan(g * group, group);
-        }
-        attention.q = q + row;
-        attention.out = q + row;
-        attention.sink_q = mixer.has_sink_query() ? sink_q + row : nullptr;
-        attention.stride = G * group * D;
-        f(attention);
-    }
-};
-
-// One token each: a single fork, or none when there is little to read.
-void AttentionMixer::decode(const Call& call, std::span<float> angles, Exec& exec) const {
-    const int64_t B = call.chunk.x.shape[0], G = call.G;
-    const int64_t width = 2 * context_.head_dim;
-    int64_t keys = 0;
-    for (int64_t b = 0; b < B; ++b) {
-        find_angles(call.ring, call.chunk.pos[b], angles.subspan(b * width, width));
-        keys += std::min(call.chunk.pos[b] + 1, call.ring.slots());
-    }
-    const bool shares = keys * context_.n_heads * context_.head_dim * 2 > kWorthSharing;
-    exec.pool.parallel_for(B * G, shares ? 1 : B * G, [&](int64_t begin, int64_t end, int) {
-        for (int64_t i = begin; i < end; ++i) {
-            const int64_t b = i / G, g = i % G;
-            call.prepare(b, 0, g, g + 1, angles.subspan(b * width, width));
-            call.store(b, g, 0, 1);
-            call.attend(b, g, 0, 1, [](const RingAttention& attention) {
-                for (int64_t p = 0; p < attention.n_pieces(); ++p) attention.run(p);
-            });
-        }
-    });
-}
-
-void AttentionMixer::prefill(const Call& call, Exec& exec) const {
-    const int64_t B = call.chunk.x.shape[0], T = call.T, G = call.G;
-    exec.pool.parallel_for(B * T, 8, [&](int64_t begin, int64_t end, int) {
-        float angles[2 * kMaxHeadDim];
-        for (int64_t i = begin; i < end; ++i) {
-            find_angles(call.ring, call.chunk.pos[i / T] + i % T, angles);
-            call.prepare(i / T, i % T, 0, G, angles);
-        }
-    });
-    // Full attention overwrites nothing; what a ring would, is staged a stretch at a time.
-    const int64_t stretch = config_.ring ? RingStage::max_tokens(call.ring) : T;
-    for (int64_t first = 0; first < T; first += stretch) {
-        const int64_t last = std::min(T, first + stretch);
-        const auto each_head = [&](auto f) {
-            exec.pool.parallel_for(B * G, 1, [&](int64_t begin, int64_t end, int) {
-                for (int64_t i = begin; i < end; ++i) f(i / G, i % G);
-            });
-        };
-        each_head([&](int64_t b, int64_t g) { call.store(b, g, first, last); });
-        int64_t pieces = 0;  // of the sequence that has most
-        bool any_staged = false;
-        for (int64_t b = 0; b < B; ++b) {
-            call.attend(b, 0, first, last, [&](const RingAttention& attention) {
-                pieces = std::max(pieces, attention.n_pieces());
-                any_staged = any_staged || !attention.slots->stage.is_direct;
-            });
-        }
-        exec.pool.parallel_for(B * G * pieces, 1, [&](int64_t begin, int64_t end, int) {
-            for (int64_t i = begin; i < end; ++i) {
-                const int64_t head = i / pieces;
-                call.attend(head / G, head % G, first, last, [&](const RingAttention& attention) {
-                    if (i % pieces < attention.n_pieces()) attention.run(i % pieces);
-                });
-            }
-        });
-        if (!any_staged) continue;
-        each_head([&](int64_t b, int64_t g) { call.slots(b, g, first, last).finish(); });
-    }
+    const int64_t N = batch * n_tokens, M = context_.d_model;
+    return align_up(static_cast<size_t>(N * M) * sizeof(float)) +
+           QkvProjection::row_bytes(context_, N) +
+           std::max({core_.workspace_bytes(layout, batch, n_tokens),
+                     ops::linear_workspace_bytes(N, M), sublayer_.workspace_bytes(N)});
 }
 
 void AttentionMixer::forward(const Chunk& chunk, Exec& exec) const {
-    const LayerContext& c = context_;
-    const int64_t B = chunk.x.shape[0], T = chunk.x.shape[1], M = c.d_model, D = c.head_dim;
-    const int64_t H = c.n_heads, G = c.n_kv_heads;
+    const int64_t B = chunk.x.shape[0], T = chunk.x.shape[1], M = context_.d_model;
     check_shape("x", chunk.x.shape, {B, T, M});
     if (B * T == 0) return;
     const Workspace::Frame frame(exec.workspace);
     const View<float, 2> x(chunk.x.data, {B * T, M});
-    const auto take = [&](int64_t width) {
-        return View<float, 2>(exec.workspace.take<float>(B * T * width).data(), {B * T, width});
-    };
-
-    const View<float, 2> normed = take(M);  // later the projected result, if it is normed too
-    ops::rms_norm(x, norm_, c.norm_eps, normed, exec);
-    const View<float, 2> q = take(H * D), k = take(G * D), v = take(G * D);
-    const View<float, 2> sink_q = has_sink_query() ? take(H * D) : q;
-    const ops::LinearCall projections[] = {{&q_, q}, {&k_, k}, {&v_, v}};
-    ops::linear_forward(normed, projections, exec);
-    {
-        const Workspace::Frame inner(exec.workspace);
-        const std::span<float> angles = exec.workspace.take<float>(B * 2 * D);
-        Call call{*this,  chunk,  ring_plan(chunk.layout),
-                  T,      G,      D,
-                  H / G,  q.data, sink_q.data,
-                  k.data, v.data, {},
-                  0};
-        if (config_.ring) {
-            call.staging_each = stage_bytes(call.ring, T, D, chunk.layout.field("k").dtype);
-            call.staging =
-                exec.workspace.take<std::byte>(B * G * static_cast<int64_t>(call.staging_each));
-        }
-        if (T == 1) {
-            decode(call, angles, exec);
-        } else {
-            prefill(call, exec);
-        }
-    }
-
-    if (post_norm_.empty()) {
-        const ops::LinearCall call{&out_, x, /*accumulate=*/true};
-        ops::linear_forward(q, {&call, 1}, exec);
-        return;
-    }
-    const ops::LinearCall call{&out_, normed};
-    ops::linear_forward(q, {&call, 1}, exec);
-    ops::rms_norm(normed, post_norm_, c.norm_eps, normed, exec);
-    for (int64_t i = 0; i < B * T; ++i) ops::add(normed.row(i), x.row(i));
-}
-
-DenseAttention AttentionMixer::dense(const WeightMap& weights, const StateOptions& options) const {
-    DenseAttention dense;
-    dense.context = context_;
-    dense.kv_dtype = options.kv_dtype;
-    if (config_.ring) {
-        dense.window = config_.ring->window;
-        dense.sink_tokens = config_.ring->sink_tokens;
-    }
-    dense.sinks_at_cache_positions = config_.sinks_at_cache_positions;
-    dense.has_learned_sink = config_.has_learned_sink;
-    dense.weights = reference_weights(weights);
-    return dense;
+    const View<float, 2> normed(exec.workspace.take<float>(B * T * M).data(), {B * T, M});
+    sublayer_.norm(x, normed, exec);
+    const QkvRows rows = QkvProjection::take_rows(context_, B * T, exec);
+    ops::LinearCall calls[3];
+    qkv_.add_calls(rows, calls);
+    ops::linear_forward(normed, calls, exec);
+    core_.run(chunk, rows.q, rows.k, rows.v, exec);
+    sublayer_.add_result(rows.q, normed, x, exec);
 }
 
 ReferenceForward AttentionMixer::reference(const WeightMap& weights, const StateOptions& options,
                                            Real real) const {
-    const DenseAttention dense = this->dense(weights, options);
-    if (real == Real::f64) return [dense](View<double, 2> x) { dense.forward(x); };
-    return [dense](View<double, 2> x) {
-        std::vector<float> plain(x.data, x.data + x.size());
-        dense.forward(View<float, 2>(plain.data(), x.shape));
-        std::copy(plain.begin(), plain.end(), x.data);
-    };
+    const DenseAttention dense = core_.dense(weights, options);
+    if (real == Real::f64)
+        return [dense](View<double, 2> x) { dense.add_result(dense.heads(x), x); };
+    return in_float([dense](View<float, 2> x) { dense.add_result(dense.heads(x), x); });
 }
 
 ReferenceForward AttentionMixer::recurrent_reference(const WeightMap& weights,
                                                      const StateOptions& options) const {
-    const DenseAttention dense = this->dense(weights, options);
-    return [dense](View<double, 2> x) { dense.forward_recurrent(x); };
+    const DenseAttention dense = core_.dense(weights, options);
+    return [dense](View<double, 2> x) { dense.add_result(dense.heads_recurrent(x), x); };
 }
 
 std::vector<std::string> AttentionMixer::describe() const {
-    std::vector<std::string> lines;
-    for (const ops::Linear* linear : {&q_, &k_, &v_, &out_}) {
-        lines.push_back(fmt::format("{}: {}", linear->name(), linear->kernel()));
-    }
-    lines.push_back(fmt::format("attention: {} f32, panels of 16 keys, online softmax ({})",
-                                isa_name(active_isa()), isa_reason()));
+    std::vector<std::string> lines = qkv_.describe();
+    lines.push_back(fmt::format("{}: {}", sublayer_.out().name(), sublayer_.out().kernel()));
+    lines.push_back(core_.describe());
     return lines;
 }
 
 int64_t AttentionMixer::weight_bytes() const {
-    return q_.weight_bytes() + k_.weight_bytes() + v_.weight_bytes() + out_.weight_bytes();
+    return qkv_.weight_bytes() + sublayer_.out().weight_bytes();
 }
 
 }  // namespace bifocal

@@ -31,7 +31,7 @@ class Run {
 
     // mix(t, h, out): what head h of query t reads.
     template <class Mix>
-    void forward(Mix mix) {
+    Rows<Real> heads(Mix mix) {
         Rows<Real> normed(T_);
         for (int64_t t = 0; t < T_; ++t) {
             normed[t].assign(x_.row(t).begin(), x_.row(t).end());
@@ -52,6 +52,10 @@ class Run {
         for (int64_t t = 0; t < T_; ++t) {
             for (int64_t h = 0; h < c_.n_heads; ++h) mix(t, h, &mixed[t][h * D_]);
         }
+        return mixed;
+    }
+
+    void add_result(const Rows<Real>& mixed) {
         Rows<Real> out = project(mixed, "self_attn.o_proj");  // (7)
         for (int64_t t = 0; t < T_; ++t) {
             if (c_.post_norm) norm(out[t], "post_attention_layernorm.weight");
@@ -141,19 +145,7 @@ class Run {
     }
 
     void rotate(Real* head, int64_t pos) const {
-        if (!table_) return;
-        const int64_t half = table_->rotary_dim / 2;
-        for (int64_t j = 0; j < half; ++j) {
-            const double angle = static_cast<double>(pos) * table_->inv_freq[j];
-            const auto cos = static_cast<Real>(std::cos(angle) * table_->attention_factor);
-            const auto sin = static_cast<Real>(std::sin(angle) * table_->attention_factor);
-            const bool is_half = table_->style == ops::RopeStyle::half;
-            Real& a = head[is_half ? j : 2 * j];
-            Real& b = head[is_half ? j + half : 2 * j + 1];
-            const Real turned = a * cos - b * sin;
-            b = b * cos + a * sin;
-            a = turned;
-        }
+        if (table_) reference_rotate(*table_, pos, head);
     }
 
     // What reads sink keys: the query itself, or turned to where it stands in the cache.
@@ -185,17 +177,25 @@ class Run {
 }  // namespace
 
 template <class Real>
-void DenseAttention::forward(View<Real, 2> x) const {
+ReferenceRows<Real> DenseAttention::heads(View<Real, 2> x) const {
     Run<Real> run(*this, x);
-    run.forward([&](int64_t t, int64_t h, Real* out) { run.attend(t, h, out); });
+    return run.heads([&](int64_t t, int64_t h, Real* out) { run.attend(t, h, out); });
 }
 
-void DenseAttention::forward_recurrent(View<double, 2> x) const {
+ReferenceRows<double> DenseAttention::heads_recurrent(View<double, 2> x) const {
     Run<double> run(*this, x);
-    run.forward([&](int64_t t, int64_t h, double* out) { run.attend_held(t, h, out); });
+    return run.heads([&](int64_t t, int64_t h, double* out) { run.attend_held(t, h, out); });
 }
 
-template void DenseAttention::forward<double>(View<double, 2>) const;
-template void DenseAttention::forward<float>(View<float, 2>) const;
+template <class Real>
+void DenseAttention::add_result(const ReferenceRows<Real>& heads, View<Real, 2> x) const {
+    Run<Real>(*this, x).add_result(heads);
+}
+
+template ReferenceRows<double> DenseAttention::heads<double>(View<double, 2>) const;
+template ReferenceRows<float> DenseAttention::heads<float>(View<float, 2>) const;
+template void DenseAttention::add_result<double>(const ReferenceRows<double>&,
+                                                 View<double, 2>) const;
+template void DenseAttention::add_result<float>(const ReferenceRows<float>&, View<float, 2>) const;
 
 }  // namespace bifocal

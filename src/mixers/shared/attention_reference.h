@@ -4,6 +4,7 @@
 
 #include "core/view.h"
 #include "mixers/mixer.h"
+#include "mixers/shared/reference_ops.h"
 #include "mixers/shared/weights.h"
 
 namespace bifocal {
@@ -17,15 +18,17 @@ struct DenseAttention {
     DType kv_dtype = DType::bf16;
     ReferenceWeights weights;
 
-    // Eq. (1)-(7) of mixers/sliding_window/README.md on one sequence from its first token.
-    // x: [T, M] residual stream, updated in place. Real: double (the definition) or float (the
+    // Eq. (1)-(6) of mixers/sliding_window/README.md on one sequence from its first token: what its
+    // heads give, [T, H·D]. x: [T, M] residual stream. Real: double (the definition) or float (the
     // plain path that fast ones may err twice as much as).
     template <class Real>
-    void forward(View<Real, 2> x) const;
-
-    // The same sublayer as a recurrence: a list of sinks and a queue of the window instead of a
-    // mask, a running softmax instead of two passes.
-    void forward_recurrent(View<double, 2> x) const;
+    ReferenceRows<Real> heads(View<Real, 2> x) const;
+    // The same as a recurrence: a list of sinks and a queue of the window instead of a mask, a
+    // running softmax instead of two passes.
+    ReferenceRows<double> heads_recurrent(View<double, 2> x) const;
+    // Eq. (7): projects the heads and adds the result to x.
+    template <class Real>
+    void add_result(const ReferenceRows<Real>& heads, View<Real, 2> x) const;
 };
 
 }  // namespace bifocal

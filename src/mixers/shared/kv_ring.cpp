@@ -102,13 +102,12 @@ const std::byte* KvSlots::value_rows(int64_t panel, int64_t slot, int64_t n,
     return spare;
 }
 
-StateLayout kv_layout(int64_t n_kv_heads, int64_t slots, int64_t head_dim, DType dtype) {
+void add_kv_fields(StateLayout& layout, int64_t n_kv_heads, int64_t slots, int64_t head_dim,
+                   DType dtype) {
     BIFOCAL_CHECK(dtype == DType::bf16 || dtype == DType::f32, "kv dtype {}",
                   dtype_info(dtype).name);
-    StateLayout layout;
     layout.add("k", dtype, {n_kv_heads, slots, head_dim});
     layout.add("v", dtype, {n_kv_heads, slots, head_dim});
-    return layout;
 }
 
 KvSlots kv_slots(const StateLayout& layout, std::byte* state, int64_t kv_head) {

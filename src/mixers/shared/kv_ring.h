@@ -78,7 +78,8 @@ struct KvSlots {
 };
 
 // Fields "k" and "v", each [G, slots, D] elements in the order of KvSlots.
-StateLayout kv_layout(int64_t n_kv_heads, int64_t slots, int64_t head_dim, DType dtype);
+void add_kv_fields(StateLayout& layout, int64_t n_kv_heads, int64_t slots, int64_t head_dim,
+                   DType dtype);
 KvSlots kv_slots(const StateLayout& layout, std::byte* state, int64_t kv_head);
 
 }  // namespace bifocal

@@ -39,6 +39,36 @@ int64_t OptionReader::integer(std::string_view name, std::optional<int64_t> fall
     return value;
 }
 
+double OptionReader::number(std::string_view name, double fallback, double min, double max) {
+    known_.emplace_back(name);
+    const auto it = given_.options.find(name);
+    double value = fallback;
+    if (it != given_.options.end()) {
+        if (it->is_number()) value = it->get<double>();
+        if (!it->is_number() || !(value >= min && value <= max)) {
+            fail(name, fmt::format("a number from {} to {}", min, max));
+            value = fallback;
+        }
+    }
+    explicit_.options[std::string(name)] = value;
+    return value;
+}
+
+bool OptionReader::boolean(std::string_view name, bool fallback) {
+    known_.emplace_back(name);
+    const auto it = given_.options.find(name);
+    bool value = fallback;
+    if (it != given_.options.end()) {
+        if (it->is_boolean()) {
+            value = it->get<bool>();
+        } else {
+            fail(name, "true or false");
+        }
+    }
+    explicit_.options[std::string(name)] = value;
+    return value;
+}
+
 std::string OptionReader::choice(std::string_view name, std::string_view fallback,
                                  std::initializer_list<std::string_view> known) {
     known_.emplace_back(name);
@@ -50,6 +80,19 @@ std::string OptionReader::choice(std::string_view name, std::string_view fallbac
             fail(name, fmt::format("one of {}", fmt::join(known, ", ")));
         }
     }
+    explicit_.options[std::string(name)] = value;
+    return value;
+}
+
+// Required.
+std::string OptionReader::choice(std::string_view name,
+                                 const std::vector<std::string_view>& known) {
+    known_.emplace_back(name);
+    const auto it = given_.options.find(name);
+    std::string value;
+    if (it != given_.options.end() && it->is_string()) value = it->get<std::string>();
+    if (std::ranges::find(known, value) == known.end())
+        fail(name, fmt::format("one of {}", fmt::join(known, ", ")));
     explicit_.options[std::string(name)] = value;
     return value;
 }

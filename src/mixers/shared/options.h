@@ -19,8 +19,11 @@ class OptionReader {
     // Required when there is no fallback.
     int64_t integer(std::string_view name, std::optional<int64_t> fallback, int64_t min,
                     int64_t max);
+    double number(std::string_view name, double fallback, double min, double max);
+    bool boolean(std::string_view name, bool fallback);
     std::string choice(std::string_view name, std::string_view fallback,
                        std::initializer_list<std::string_view> known);
+    std::string choice(std::string_view name, const std::vector<std::string_view>& known);
     std::string text(std::string_view name);  // "" when absent; then it stays out of the spec
 
     // The explicit spec, or the first thing that was wrong.

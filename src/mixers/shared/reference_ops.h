@@ -15,6 +15,16 @@ namespace bifocal {
 template <class Real>
 using ReferenceRows = std::vector<std::vector<Real>>;  // [T, width]
 
+// The plain path of a reference: the same in float.
+template <class Forward>
+ReferenceForward in_float(Forward forward) {
+    return [forward](View<double, 2> x) {
+        std::vector<float> plain(x.data, x.data + x.size());
+        forward(View<float, 2>(plain.data(), x.shape));
+        std::copy(plain.begin(), plain.end(), x.data);
+    };
+}
+
 // x / rms(x) · (w + offset), in place.
 template <class Real>
 void reference_norm(std::span<Real> x, const ReferenceWeight& weight, const LayerContext& context) {
@@ -25,6 +35,23 @@ void reference_norm(std::span<Real> x, const ReferenceWeight& weight, const Laye
     for (size_t i = 0; i < x.size(); ++i) {
         x[i] *=
             scale * (static_cast<Real>(weight.values[i]) + static_cast<Real>(context.norm_offset));
+    }
+}
+
+// RoPE of one head at position `pos`, in place.
+template <class Real>
+void reference_rotate(const ops::RopeTable& table, int64_t pos, Real* head) {
+    const int64_t half = table.rotary_dim / 2;
+    for (int64_t j = 0; j < half; ++j) {
+        const double angle = static_cast<double>(pos) * table.inv_freq[j];
+        const auto cos = static_cast<Real>(std::cos(angle) * table.attention_factor);
+        const auto sin = static_cast<Real>(std::sin(angle) * table.attention_factor);
+        const bool is_half = table.style == ops::RopeStyle::half;
+        Real& a = head[is_half ? j : 2 * j];
+        Real& b = head[is_half ? j + half : 2 * j + 1];
+        const Real turned = a * cos - b * sin;
+        b = b * cos + a * sin;
+        a = turned;
     }
 }
 

@@ -533,6 +533,127 @@ void float_tile(const void* panel, int64_t n_k, const float* x, int n_columns, f
     take.template operator()<1>();
 }
 
+// ---- products of mixers ----
+
+// R rows of C and N vectors of columns, the last one of n_last columns.
+template <int R, int N>
+inline void product_tile(const SmallProduct& p, int64_t row, int64_t column, int64_t n_last) {
+    Floats sum[R][N];
+    float* c = p.c + row * p.c_row + column;
+    const auto at = [&](const float* x, int v) {
+        return v + 1 < N || n_last == 16 ? load(x + 16 * v) : load_some(x + 16 * v, n_last);
+    };
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 2
+        for (int v = 0; v < N; ++v) sum[r][v] = p.accumulate ? at(c + r * p.c_row, v) : splat(0.0f);
+    }
+    const float* a = p.a + row * p.a_row;
+    const float* b = p.b + column;
+    for (int64_t k = 0; k < p.n_inner; ++k, a += p.a_inner, b += p.b_row) {
+        Floats w[N];
+#pragma GCC unroll 2
+        for (int v = 0; v < N; ++v) w[v] = at(b, v);
+#pragma GCC unroll 8
+        for (int r = 0; r < R; ++r) {
+            const Floats x = splat(a[r * p.a_row]);
+#pragma GCC unroll 2
+            for (int v = 0; v < N; ++v) sum[r][v] = fma(x, w[v], sum[r][v]);
+        }
+    }
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 2
+        for (int v = 0; v < N; ++v) {
+            float* y = c + r * p.c_row + 16 * v;
+            if (v + 1 < N || n_last == 16) {
+                store(y, sum[r][v]);
+            } else {
+                store_some(y, sum[r][v], n_last);
+            }
+        }
+    }
+}
+
+template <int N>
+inline void product_columns(const SmallProduct& p, int64_t column, int64_t n_last) {
+    int64_t row = 0;
+    const auto take = [&]<int R>() {
+        for (; p.n_rows - row >= R; row += R) product_tile<R, N>(p, row, column, n_last);
+    };
+    if constexpr (kFloatColumns >= 12) take.template operator()<8>();
+    if constexpr (kFloatColumns >= 2) take.template operator()<4>();
+    if constexpr (kFloatColumns >= 2) take.template operator()<2>();
+    take.template operator()<1>();
+}
+
+void small_product(const SmallProduct& p) {
+    constexpr int kVectors = kFloatColumns >= 12 ? 2 : 1;
+    int64_t column = 0;
+    const auto last = [&](int64_t n) { return n < 16 ? n : 16; };
+    if constexpr (kVectors == 2) {
+        for (; p.n_columns - column > 16; column += 32)
+            product_columns<2>(p, column, last(p.n_columns - column - 16));
+    }
+    for (; column < p.n_columns; column += 16)
+        product_columns<1>(p, column, last(p.n_columns - column));
+}
+
+// The columns from `column` on, n of them, for G queries at once; the state is written by the
+// first group of queries only.
+template <int G, bool kUpdates>
+inline void step_columns(const StateStep& step, int64_t column, int64_t n, int64_t query) {
+    const auto at = [&](const float* x) { return n == 16 ? load(x) : load_some(x, n); };
+    const auto put = [&](float* x, Floats y) {
+        if (n == 16) {
+            store(x, y);
+        } else {
+            store_some(x, y, n);
+        }
+    };
+    Floats sum[G > 0 ? G : 1];
+#pragma GCC unroll 4
+    for (int g = 0; g < G; ++g) sum[g] = splat(0.0f);
+    const Floats u = kUpdates ? at(step.u + column) : splat(0.0f);
+    const float* q = step.q + query * step.q_row;
+    float* s = step.s + column;
+    for (int64_t c = 0; c < step.key_dim; ++c, s += step.value_dim) {
+        Floats row = at(s);
+        if constexpr (kUpdates) {
+            row = fma(splat(step.k[c]), u, mul(splat(step.decay[c * step.decay_step]), row));
+            put(s, row);
+        }
+#pragma GCC unroll 4
+        for (int g = 0; g < G; ++g) sum[g] = fma(splat(q[g * step.q_row + c]), row, sum[g]);
+    }
+#pragma GCC unroll 4
+    for (int g = 0; g < G; ++g) put(step.y + (query + g) * step.y_row + column, sum[g]);
+}
+
+template <bool kUpdates>
+inline void step_queries(const StateStep& step, int64_t column, int64_t n, int64_t query) {
+    switch (step.n_queries - query) {
+        case 0:
+            return step_columns<0, kUpdates>(step, column, n, query);
+        case 1:
+            return step_columns<1, kUpdates>(step, column, n, query);
+        case 2:
+            return step_columns<2, kUpdates>(step, column, n, query);
+        case 3:
+            return step_columns<3, kUpdates>(step, column, n, query);
+        default:
+            return step_columns<4, kUpdates>(step, column, n, query);
+    }
+}
+
+void state_step(const StateStep& step) {
+    for (int64_t column = 0; column < step.value_dim; column += 16) {
+        const int64_t left = step.value_dim - column, n = left < 16 ? left : 16;
+        step_queries<true>(step, column, n, 0);
+        for (int64_t g = 4; g < step.n_queries; g += 4) step_queries<false>(step, column, n, g);
+    }
+}
+
 constexpr KernelSet kTable = {
     .quant_tile = {quant_tile<Q4_0>, quant_tile<Q4_1>, quant_tile<Q5_0>, quant_tile<Q5_1>,
                    quant_tile<Q8_0>, quant_tile<Mxfp4>, quant_tile<Q4_K>, quant_tile<Q5_K>,
@@ -557,6 +678,8 @@ constexpr KernelSet kTable = {
     .add = add_f32,
     .silu_mul = silu_mul,
     .gelu_tanh_mul = gelu_tanh_mul,
+    .small_product = small_product,
+    .state_step = state_step,
     .cos_sin = cos_sin,
     .rotate = rotate,
 };

@@ -62,6 +62,32 @@ using FloatTile = void (*)(const void* panel, int64_t n_k, const float* x, int n
 // 16] REQUIRES: n_blocks fills whole units.
 using DequantTile = void (*)(const uint8_t* units, int64_t n_blocks, float* out);
 
+// C = A B, or C += A B: c[i, j] takes a[i, k] b[k, j] for k = 0, 1, ... in this order.
+struct SmallProduct {
+    int64_t n_rows, n_columns, n_inner;
+    const float* a;  // a[i, k] at i * a_row + k * a_inner
+    int64_t a_row, a_inner;
+    const float* b;  // rows of n_columns, b_row apart
+    int64_t b_row;
+    float* c;  // rows of n_columns, c_row apart
+    int64_t c_row;
+    bool accumulate;
+};
+
+// One token of a state of the linear family: S = diag(decay) S + k uᵀ, then y_g = Sᵀ q_g.
+struct StateStep {
+    int64_t key_dim, value_dim, n_queries;
+    float* s;            // [K, V]
+    const float* decay;  // [K], or one number if decay_step is 0
+    int64_t decay_step;  // 1 or 0
+    const float* k;      // [K]
+    const float* u;      // [V]
+    const float* q;      // [n_queries, K], rows q_row apart
+    int64_t q_row;
+    float* y;  // [n_queries, V], rows y_row apart
+    int64_t y_row;
+};
+
 struct KernelSet {
     // Linear
     QuantTile quant_tile[kPackings];
@@ -87,6 +113,9 @@ struct KernelSet {
     void (*add)(const float* x, float* y, int64_t n);
     void (*silu_mul)(float* a, const float* b, int64_t n);
     void (*gelu_tanh_mul)(float* a, const float* b, int64_t n);
+
+    void (*small_product)(const SmallProduct& p);
+    void (*state_step)(const StateStep& step);
 
     // cos and sin of pos * inv_freq[j], times factor; each correctly rounded but for a few in 10^7.
     void (*cos_sin)(const double* inv_freq, int64_t n, double pos, double factor, float* cos,
