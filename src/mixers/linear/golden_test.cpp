@@ -1,0 +1,322 @@
+// The linear family against other people's code: recurrences of fla-core and mlstm_kernels, whole
+// sublayers of transformers, all in FP32. tests/golden/linear is written by tools/golden/linear.py.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "core/buffer.h"
+#include "mixers/linear/recurrence.h"
+#include "mixers/linear/recurrence_reference.h"
+#include "mixers/linear/rules/rules.h"
+#include "mixers/mixer.h"
+
+namespace bifocal::linear {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr const char* kFolder = BIFOCAL_SOURCE_DIR "/tests/golden/linear/";
+// Of the largest value: two FP32 paths that sum in different orders.
+constexpr double kTolerance = 2e-5;
+
+const std::vector<std::string>& recurrences() {
+    static const std::vector<std::string> names{
+        "delta_rule",
+        "gated_delta_rule",
+        "gated_delta_rule_negative",
+        "gla",
+        "kda",
+        "lightning_head1",
+        "lightning_head3",
+        "linear_attention_sum",
+        "linear_attention_bare",
+        "mlstm_exp",
+        "mlstm_exp_low",
+        "mlstm_sigmoid",
+        "mlstm_sigmoid_bare",
+        "rwkv6",
+        "simple_gla",
+    };
+    return names;
+}
+const std::vector<std::string>& sublayers() {
+    static const std::vector<std::string> names{
+        "gdn_olmo_hybrid", "gdn_qwen3_5",       "gdn_qwen3_next", "gla_fla",     "kda_glm5",
+        "kda_kimi_linear", "lightning_minimax", "mamba2_zamba2",  "mlstm_xlstm",
+    };
+    return names;
+}
+
+Json read(const std::string& name) {
+    return Json::parse(std::ifstream(kFolder + name + ".json"));
+}
+
+template <class R>
+std::vector<R> numbers(const Json& json) {
+    // Through float, so that double and float paths get the same inputs.
+    const auto values = json.get<std::vector<float>>();
+    return {values.begin(), values.end()};
+}
+
+// The largest difference over the largest expected value; what a report of the test shows.
+template <class X>
+double distance(const std::vector<X>& x, const std::vector<float>& expected) {
+    if (x.size() != expected.size()) return std::numeric_limits<double>::infinity();
+    double worst = 0, scale = 0;
+    for (size_t i = 0; i < x.size(); ++i) {
+        const double apart = std::fabs(static_cast<double>(x[i]) - expected[i]);
+        if (!(apart <= worst)) worst = apart;  // a NaN stays
+        scale = std::max(scale, std::fabs(static_cast<double>(expected[i])));
+    }
+    return worst / scale;
+}
+
+class Golden : public ::testing::TestWithParam<std::string> {
+  protected:
+    void judge(double apart, const std::string& what) {
+        EXPECT_LE(apart, kTolerance) << what;
+        double& worst = worst_[what];
+        if (!(apart <= worst)) worst = apart;
+        RecordProperty(what, fmt::format("{:.1e}", worst));
+    }
+
+    const Json golden_ = read(GetParam());
+
+  private:
+    std::map<std::string, double> worst_;
+};
+
+Recurrence recurrence_of(const Json& json) {
+    const std::string write = json["write"], normaliser = json["normaliser"];
+    Recurrence rec;
+    rec.key_dim = json["key_dim"];
+    rec.value_dim = json["value_dim"];
+    rec.n_queries = json["n_queries"];
+    rec.decays_by_channel = json["decays_by_channel"];
+    rec.write = write == "exponential" ? Write::exponential
+                : write == "delta"     ? Write::delta
+                                       : Write::plain;
+    rec.normaliser = normaliser == "sum"       ? Normaliser::sum
+                     : normaliser == "max_abs" ? Normaliser::max_abs
+                                               : Normaliser::none;
+    rec.has_bonus = json.value("has_bonus", false);
+    rec.scale = json["scale"];
+    rec.eps = json["eps"];
+    return rec;
+}
+
+// A file's tokens with a fresh state, and what became of both.
+template <class R>
+struct Problem {
+    Recurrence rec;
+    int64_t n_tokens;
+    std::vector<R> q, k, v, g, w, bonus, y, s, norm, m;
+
+    explicit Problem(const Json& golden)
+        : rec(recurrence_of(golden["recurrence"])), n_tokens(golden["n_tokens"]) {
+        const Json& in = golden["inputs"];
+        q = numbers<R>(in["q"]), k = numbers<R>(in["k"]), v = numbers<R>(in["v"]);
+        g = numbers<R>(in["g"]);
+        if (in.contains("w")) w = numbers<R>(in["w"]);
+        if (in.contains("bonus")) bonus = numbers<R>(in["bonus"]);
+        const auto zeros = [](int64_t n) { return std::vector<R>(static_cast<size_t>(n)); };
+        y = zeros(n_tokens * rec.n_queries * rec.value_dim);
+        s = zeros(rec.key_dim * rec.value_dim);
+        norm = zeros(rec.key_dim);
+        m = {-std::numeric_limits<R>::infinity()};
+    }
+    Tokens<R> tokens() {
+        Tokens<R> x;
+        x.n = n_tokens;
+        x.q = q.data(), x.q_row = rec.n_queries * rec.key_dim;
+        x.k = k.data(), x.k_row = rec.key_dim;
+        x.v = v.data(), x.v_row = rec.value_dim;
+        x.g = g.data(), x.g_row = rec.decays_by_channel ? rec.key_dim : 1;
+        x.w = w.empty() ? nullptr : w.data(), x.w_row = 1;
+        x.y = y.data(), x.y_row = rec.n_queries * rec.value_dim;
+        x.bonus = bonus.empty() ? nullptr : bonus.data();
+        return x;
+    }
+    State<R> state() {
+        return {s.data(), rec.has_normaliser() ? norm.data() : nullptr,
+                rec.has_stabiliser() ? m.data() : nullptr};
+    }
+};
+
+class LinearGoldenRecurrence : public Golden {
+  protected:
+    template <class R>
+    void judge_all(const Problem<R>& problem, const std::string& form, bool has_state = true) {
+        for (const Json& output : golden_["outputs"]) {
+            SCOPED_TRACE(output["oracle"].get<std::string>());
+            judge(distance(problem.y, numbers<float>(output["y"])), form + "_y");
+            if (!has_state || !output.contains("s")) continue;
+            judge(distance(problem.s, numbers<float>(output["s"])), form + "_s");
+            if (output.contains("n"))
+                judge(distance(problem.norm, numbers<float>(output["n"])), form + "_n");
+            if (output.contains("m"))
+                judge(distance(problem.m, numbers<float>(output["m"])), form + "_m");
+        }
+    }
+};
+
+TEST_P(LinearGoldenRecurrence, EveryFormGivesTheirOutputsAndState) {
+    ASSERT_GE(golden_["outputs"].size(), 1u);
+    for (const bool by_chunks : {false, true}) {
+        Problem<float> fast(golden_);
+        std::vector<float> scratch(static_cast<size_t>(scratch_floats(fast.rec)), NAN);
+        (by_chunks ? run_chunks : run_recurrent)(fast.rec, fast.tokens(), fast.state(), scratch);
+        judge_all(fast, by_chunks ? "chunks" : "recurrent");
+    }
+    Problem<double> exact(golden_);
+    reference_recurrent(exact.rec, exact.tokens(), exact.state());
+    judge_all(exact, "reference");
+    Problem<double> parallel(golden_);
+    reference_parallel(parallel.rec, parallel.tokens());
+    judge_all(parallel, "parallel_reference", false);
+}
+
+// The comparison sees what it should: values that differ a little are far outside the tolerance.
+TEST_P(LinearGoldenRecurrence, OtherInputsAreNotWithinTheTolerance) {
+    Problem<double> other(golden_);
+    for (size_t i = 0; i < other.v.size(); i += 3) other.v[i] += 0.01;
+    reference_recurrent(other.rec, other.tokens(), other.state());
+    for (const Json& output : golden_["outputs"])
+        EXPECT_GT(distance(other.y, numbers<float>(output["y"])), kTolerance);
+}
+
+INSTANTIATE_TEST_SUITE_P(Files, LinearGoldenRecurrence, ::testing::ValuesIn(recurrences()),
+                         [](const auto& of) { return of.param; });
+
+class LinearGoldenSublayer : public Golden {
+  protected:
+    void SetUp() override {
+        const Json& layer = golden_["layer"];
+        LayerContext context;
+        context.layer = layer["layer"];
+        context.d_model = width_ = layer["d_model"];
+        context.n_heads = layer["n_heads"];
+        context.n_kv_heads = layer["n_kv_heads"];
+        context.head_dim = layer["head_dim"];
+        context.scale = 1 / std::sqrt(static_cast<float>(context.head_dim));
+        context.norm_eps = layer["norm_eps"];
+        context.precision = Precision::exact;
+        auto made = make_mixer({"linear", golden_["options"]}, context);
+        ASSERT_TRUE(made.ok()) << made.error().message();
+        mixer_ = std::move(made).value();
+        for (const auto& [name, weight] : golden_["weights"].items())
+            weights_.emplace(name, make_tensor_f32(weight["shape"].get<std::vector<int64_t>>(),
+                                                   numbers<float>(weight["values"])));
+        x_ = numbers<float>(golden_["x"]);
+        expected_ = numbers<float>(golden_["y"]);
+    }
+
+    // The sublayer's own result, without the residual stream it was added to.
+    template <class X>
+    std::vector<X> without_residual(std::vector<X> y) const {
+        for (size_t i = 0; i < y.size(); ++i) y[i] -= static_cast<X>(x_[i]);
+        return y;
+    }
+
+    std::vector<float> run(int64_t chunk) const {
+        const StateLayout layout = mixer_->state_layout({});
+        Buffer state(layout.bytes);
+        mixer_->init_state(layout, state.data());
+        std::byte* const slot = state.data();
+        std::vector<float> x = x_;
+        const int64_t n = std::ssize(x) / width_;
+        for (int64_t t = 0; t < n; t += chunk) {
+            const int64_t T = std::min(chunk, n - t);
+            ThreadPool pool(1);
+            Workspace workspace(mixer_->workspace_bytes(layout, 1, T, 1));
+            Exec exec{pool, workspace};
+            const View<float, 3> rows(x.data() + t * width_, {1, T, width_});
+            mixer_->forward({rows, {&t, 1}, {&slot, 1}, layout}, exec);
+        }
+        return without_residual(std::move(x));
+    }
+    std::vector<double> run(const ReferenceForward& forward) const {
+        std::vector<double> x(x_.begin(), x_.end());
+        forward(View<double, 2>(x.data(), {std::ssize(x) / width_, width_}));
+        return without_residual(std::move(x));
+    }
+
+    std::unique_ptr<Mixer> mixer_;
+    WeightMap weights_;
+    int64_t width_ = 0;
+    std::vector<float> x_, expected_;
+};
+
+TEST_P(LinearGoldenSublayer, EveryFormGivesTheirLayersOutput) {
+    std::set<std::string> asked, given;
+    for (const WeightSpec& spec : mixer_->weights()) asked.insert(spec.name);
+    for (const auto& [name, weight] : weights_) given.insert(name);
+    ASSERT_EQ(asked, given);
+    const Status bound = mixer_->bind(weights_);
+    ASSERT_TRUE(bound.ok()) << bound.error().message();
+    judge(distance(run(int64_t{1} << 20), expected_), "one_chunk");
+    judge(distance(run(7), expected_), "chunks_of_7");
+    judge(distance(run(1), expected_), "token_by_token");
+    judge(distance(run(mixer_->reference(weights_, {}, Mixer::Real::f64)), expected_), "reference");
+    const ReferenceForward recurrent = mixer_->recurrent_reference(weights_, {});
+    ASSERT_TRUE(recurrent);
+    judge(distance(run(recurrent), expected_), "recurrent_reference");
+}
+
+// Each weight has a part in the result that the comparison sees.
+TEST_P(LinearGoldenSublayer, AnyOtherWeightIsNotWithinTheTolerance) {
+    for (const auto& [name, weight] : golden_["weights"].items()) {
+        auto values = numbers<float>(weight["values"]);
+        // Not all of them, since a norm may not see what all share.
+        for (size_t i = 0; i < values.size(); i += 3) values[i] += 0.01f;
+        WeightMap other = weights_;
+        other[name] = make_tensor_f32(weight["shape"].get<std::vector<int64_t>>(), values);
+        const auto forward = mixer_->recurrent_reference(other, {});
+        ASSERT_TRUE(forward);
+        EXPECT_GT(distance(run(forward), expected_), kTolerance) << name;
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Files, LinearGoldenSublayer, ::testing::ValuesIn(sublayers()),
+                         [](const auto& of) { return of.param; });
+
+// Every file is read by a test above or here.
+TEST(LinearGolden, FilesAreTheListedOnes) {
+    std::set<std::string> listed(recurrences().begin(), recurrences().end()), found;
+    listed.insert(sublayers().begin(), sublayers().end());
+    listed.insert({"lightning_slopes", "versions"});
+    for (const auto& entry : std::filesystem::directory_iterator(kFolder))
+        found.insert(entry.path().stem().string());
+    EXPECT_EQ(found, listed);
+}
+
+TEST(LinearGolden, LightningSlopesEqualTheirs) {
+    for (const Json& table : read("lightning_slopes")["tables"]) {
+        LayerContext context;
+        context.layer = table["layer"];
+        context.n_heads = context.n_kv_heads = table["n_heads"];
+        context.head_dim = 1;
+        for (const std::string slopes : {"fla", "minimax"}) {
+            const MixerSpec spec{"linear", {{"slopes", slopes}, {"n_layers", table["n_layers"]}}};
+            OptionReader options(spec);
+            LinearConfig config;
+            find_rule("lightning")->fill(config, context, options);
+            const auto expected = table[slopes].get<std::vector<double>>();
+            ASSERT_EQ(config.log_decays.size(), expected.size());
+            for (size_t h = 0; h < expected.size(); ++h)  // theirs are FP32
+                EXPECT_NEAR(-config.log_decays[h], expected[h], 1e-6 * expected[h])
+                    << slopes << ", head " << h;
+        }
+    }
+}
+
+}  // namespace
+}  // namespace bifocal::linear
