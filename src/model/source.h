@@ -8,6 +8,7 @@
 
 #include "bifocal/model.h"
 #include "formats/tokenizer/tokenizer.h"
+#include "model/families/family.h"
 #include "model/model_spec.h"
 #include "model/weight_table.h"
 
@@ -18,6 +19,7 @@ struct Source {
     ModelSpec spec;
     std::optional<tokenizer::Tokenizer> tokenizer;
     std::optional<std::string> chat_template;
+    const Family* family = nullptr;
     std::string format, name;
     int64_t file_bytes = 0;
     std::vector<std::string> notes;

@@ -7,6 +7,7 @@
 #include "formats/template/find_template.h"
 #include "model/families/readers.h"
 #include "model/source.h"
+#include "model/student.h"
 
 namespace bifocal {
 namespace {
@@ -55,12 +56,15 @@ Result<Source> open_folder(const std::string& path, int64_t tokens) {
     BIFOCAL_TRY(const Fields text, text_part(config));
     BIFOCAL_TRY(const auto architectures, config.strings("architectures"));
     BIFOCAL_TRY(const auto model_type, config.string("model_type"));
-    BIFOCAL_TRY(const Family* family,
-                family_of_hf(architectures.value_or(std::vector<std::string>{}),
-                             model_type.value_or(""), document.path));
-
     Source source;
-    BIFOCAL_TRY(source.spec, spec_from_hf(*family, text, tokens));
+    if (is_student(config)) {
+        BIFOCAL_TRY(source.family, student_teacher(config));
+        BIFOCAL_TRY(source.spec, spec_from_student(*source.family, config, tokens));
+    } else {
+        BIFOCAL_TRY(source.family, family_of_hf(architectures.value_or(std::vector<std::string>{}),
+                                                model_type.value_or(""), document.path));
+        BIFOCAL_TRY(source.spec, spec_from_hf(*source.family, text, tokens));
+    }
     if (is_there(in(path, "generation_config.json"))) {
         BIFOCAL_TRY(const Document generation, read_document(path, "generation_config.json"));
         BIFOCAL_TRY(const Fields fields, generation.fields());

@@ -17,6 +17,7 @@ Result<Source> open_gguf(const std::string& path, int64_t tokens) {
     BIFOCAL_TRY(const Family* family, family_of_gguf(architecture, path));
 
     Source source;
+    source.family = family;
     source.format = fmt::format("GGUF version {}", file.version());
     if (file.parts().size() > 1) source.format += fmt::format(", {} parts", file.parts().size());
     for (const std::string& part : file.parts()) {

@@ -146,7 +146,10 @@ Result<Tensor> WeightFinder::layer_weight(int64_t layer, const WeightSpec& weigh
     }
     const std::string prefix = checkpoint_.is_gguf ? fmt::format("blk.{}.", layer)
                                                    : fmt::format("{}layers.{}.", prefix_, layer);
-    return find(*row, prefix, spec, weight.shape, weight.required);
+    // A layout's own weights, which no plain checkpoint has.
+    const std::string hint =
+        row == &unlisted ? "'bifocal convert' with this layout creates it, untrained" : "";
+    return find(*row, prefix, spec, weight.shape, weight.required, hint);
 }
 
 Result<Tensor> WeightFinder::layer_weight(int64_t layer, std::string_view name, bool required) {
@@ -174,7 +177,7 @@ Status check_mxfp4(const Tensor& tensor, const std::string& where) {
 
 Result<Tensor> WeightFinder::find(const WeightRow& row, std::string_view layer_prefix,
                                   const LayerSpec& layer, const std::vector<int64_t>& shape,
-                                  bool required) {
+                                  bool required, const std::string& hint) {
     const bool gguf = checkpoint_.is_gguf;
     const auto lookup = [&](std::string_view name) -> std::pair<std::string, const Tensor*> {
         if (name.empty()) return {};
@@ -221,7 +224,7 @@ Result<Tensor> WeightFinder::find(const WeightRow& row, std::string_view layer_p
             .what = "missing tensor",
             .where = fmt::format("{}, tensor '{}'", checkpoint_.where, wanted),
             .expected = text(shape),
-            .hint = fused_name.empty() ? "" : fmt::format("'{}' would do as well", fused_name)};
+            .hint = fused_name.empty() ? hint : fmt::format("'{}' would do as well", fused_name)};
     }
     const std::string where = fmt::format("{}, tensor '{}'", checkpoint_.where,
                                           stored && stored->shape == shape ? name : fused_name);

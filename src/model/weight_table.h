@@ -65,7 +65,8 @@ class WeightFinder {
 
   private:
     Result<Tensor> find(const WeightRow& row, std::string_view layer_prefix, const LayerSpec& layer,
-                        const std::vector<int64_t>& shape, bool required);
+                        const std::vector<int64_t>& shape, bool required,
+                        const std::string& hint = {});
 
     const Checkpoint& checkpoint_;
     const ModelSpec& spec_;

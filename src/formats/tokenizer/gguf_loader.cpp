@@ -7,42 +7,13 @@
 #include <cmath>
 
 #include "formats/tokenizer/parts.h"
+#include "formats/tokenizer/pre_names.h"
 #include "formats/unicode/utf8.h"
 
 namespace bifocal::tokenizer {
 namespace {
 
 constexpr std::string_view kMarker = "\xE2\x96\x81";
-
-struct PreName {
-    std::string_view name;
-    Family family;
-    bool digits_first = false;  // every digit apart before the family's pattern
-    bool nfc = false;
-    bool ignore_merges = false;
-    bool add_bos = false;  // when the file does not say
-};
-
-constexpr std::array kPreNames = {
-    PreName{"gpt-2", Family::gpt2},
-    PreName{"phi-2", Family::gpt2},
-    PreName{"default", Family::gpt2},
-    PreName{"", Family::gpt2},
-    PreName{.name = "smollm", .family = Family::gpt2, .digits_first = true},
-    PreName{.name = "starcoder", .family = Family::gpt2, .digits_first = true},
-    PreName{.name = "refact", .family = Family::gpt2, .digits_first = true},
-    PreName{.name = "llama3", .family = Family::llama3, .ignore_merges = true, .add_bos = true},
-    PreName{.name = "llama-v3", .family = Family::llama3, .ignore_merges = true, .add_bos = true},
-    PreName{.name = "llama-bpe", .family = Family::llama3, .ignore_merges = true, .add_bos = true},
-    PreName{.name = "smaug-bpe", .family = Family::llama3, .ignore_merges = true},
-    PreName{.name = "dbrx", .family = Family::llama3},
-    PreName{.name = "qwen2", .family = Family::qwen2, .nfc = true},
-    PreName{.name = "deepseek-r1-qwen", .family = Family::qwen2, .nfc = true},
-    PreName{.name = "qwen35", .family = Family::qwen35},
-    PreName{.name = "gpt-4o", .family = Family::o200k},
-    PreName{.name = "llama4", .family = Family::o200k},
-    PreName{.name = "tekken", .family = Family::tekken, .ignore_merges = true, .add_bos = true},
-};
 
 // Control tokens that end a turn in well-known chat formats, for files that name only one of them.
 constexpr std::array<std::string_view, 8> kTurnEnds = {
@@ -182,9 +153,8 @@ Status read_merges(const GgufVocab& vocab, Parts& parts, const std::string& wher
 }
 
 Status load_byte_level(const GgufVocab& vocab, Parts& parts, const std::string& where) {
-    const auto pre = std::find_if(kPreNames.begin(), kPreNames.end(),
-                                  [&](const PreName& p) { return p.name == vocab.pre; });
-    if (pre == kPreNames.end()) {
+    const PreName* const pre = find_pre_name(vocab.pre);
+    if (!pre) {
         return tokenizer_error("unknown pre-tokenizer", where + ", tokenizer.ggml.pre",
                                "a known name, as smollm, gpt-2, llama-bpe, qwen2, gpt-4o, tekken",
                                "'" + vocab.pre + "'");

@@ -1,0 +1,296 @@
+#include "model/convert.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+#include "core/atomic_file.h"
+#include "core/dequant.h"
+#include "core/json/json.h"
+#include "core/quantise.h"
+#include "formats/gguf/file.h"
+#include "formats/safetensors/writer.h"
+#include "formats/tokenizer/gguf_metadata.h"
+#include "formats/tokenizer/json_writer.h"
+#include "model/identity.h"
+#include "model/source.h"
+#include "model/student.h"
+
+namespace bifocal {
+namespace {
+
+namespace fs = std::filesystem;
+using json::OrderedJson;
+
+constexpr int64_t kMaxShardBytes = int64_t{5} << 30;
+// What a folder has beside weights and config.json.
+constexpr const char* kSideFiles[] = {
+    "tokenizer.json",      "tokenizer_config.json",  "special_tokens_map.json",
+    "chat_template.jinja", "generation_config.json", "vocab.json",
+    "merges.txt"};
+
+Tensor as_dtype(const Tensor& tensor, DType dtype) {
+    if (tensor.dtype == dtype) return tensor;
+    std::byte* data = nullptr;
+    Tensor made = make_tensor(dtype, tensor.shape, &data);
+    const int64_t rows = tensor.shape[0];
+    const int64_t width = tensor.elems() / rows, row_bytes = dtype_bytes(dtype, width);
+    std::vector<float> values(static_cast<size_t>(width));
+    for (int64_t r = 0; r < rows; ++r) {
+        dequantise_row(tensor.dtype, tensor.bytes.data() + r * tensor.row_bytes(), values);
+        quantise_row(dtype, values, data + r * row_bytes);
+    }
+    return made;
+}
+
+class Conversion {
+  public:
+    Conversion(Source source, const ConvertOptions& options)
+        : source_(std::move(source)),
+          options_(options),
+          finder_(source_.checkpoint, source_.spec) {}
+
+    Status run() {
+        BIFOCAL_TRY_STATUS(choose_layout());
+        const auto n_layers = static_cast<int64_t>(source_.spec.layers.size());
+        for (const char* name : {"model.embed_tokens.weight", "model.norm.weight"}) {
+            BIFOCAL_TRY(Tensor tensor, finder_.model_weight(name, true));
+            add(name, tensor);
+        }
+        if (!source_.spec.tied_embedding) {
+            BIFOCAL_TRY(Tensor head, finder_.model_weight("lm_head.weight", true));
+            add("lm_head.weight", head);
+        }
+        for (int64_t i = 0; i < n_layers; ++i) {
+            BIFOCAL_TRY_STATUS(convert_layer(i));
+            if (options_.on_layer) options_.on_layer(i + 1, n_layers);
+        }
+        return {};
+    }
+
+    const Source& source() const { return source_; }
+    const std::vector<MixerSpec>& layout() const { return layout_; }
+    std::span<const safetensors::NamedTensor> tensors() const { return tensors_; }
+    const Converted& counts() const { return counts_; }
+
+  private:
+    Status choose_layout() {
+        const auto n_layers = static_cast<int64_t>(source_.spec.layers.size());
+        BIFOCAL_TRY(const std::vector<MixerSpec> wanted,
+                    parse_attention(options_.attention, n_layers));
+        for (const int64_t layer : options_.layers)
+            if (layer < 0 || layer >= n_layers)
+                return Error{.what = "no such layer",
+                             .expected = fmt::format("0 to {}", n_layers - 1),
+                             .got = fmt::format("{}", layer),
+                             .kind = ErrorKind::usage};
+        for (int64_t i = 0; i < n_layers; ++i) {
+            const bool is_chosen = options_.layers.empty() ||
+                                   std::ranges::find(options_.layers, i) != options_.layers.end();
+            const LayerSpec& layer = source_.spec.layers[i];
+            BIFOCAL_TRY(std::unique_ptr<Mixer> mixer,
+                        make_mixer(is_chosen ? wanted[i] : layer.mixer, layer.context));
+            MixerSpec explicit_spec = mixer->spec();
+            explicit_spec.options.erase("sink_logits");  // they are in the student
+            layout_.push_back(std::move(explicit_spec));
+            mixers_.push_back(std::move(mixer));
+        }
+        return {};
+    }
+
+    Status convert_layer(int64_t layer) {
+        std::set<std::string, std::less<>> done;
+        for (const WeightSpec& weight : mixers_[layer]->weights()) {
+            BIFOCAL_TRY(Tensor tensor, weight_of(layer, weight));
+            if (!tensor.bytes.empty()) add(name_of(layer, weight.name), tensor);
+            done.insert(weight.name);
+        }
+        const LayerContext& context = source_.spec.layers[layer].context;
+        for (const WeightRow& row : layer_weight_rows()) {
+            const bool is_mixers = row.name.starts_with("self_attn.") || done.contains(row.name);
+            const bool is_other_bias = row.name.ends_with(".bias") && !source_.spec.mlp_bias;
+            if (is_mixers || is_other_bias || find_layer_row(row.name, context) != &row) continue;
+            BIFOCAL_TRY(Tensor tensor, finder_.layer_weight(layer, row.name, true));
+            add(name_of(layer, row.name), tensor);
+            done.insert(std::string(row.name));
+        }
+        return {};
+    }
+
+    // The teacher's weight of this name, else the one it begins as, else a new one.
+    Result<Tensor> weight_of(int64_t layer, const WeightSpec& weight) {
+        WeightSpec optional = weight;
+        optional.required = false;
+        BIFOCAL_TRY(Tensor own, finder_.layer_weight(layer, optional));
+        if (!own.bytes.empty() || !weight.required) return own;
+        if (!weight.init.teacher.empty()) {
+            optional.name = weight.init.teacher;
+            BIFOCAL_TRY(Tensor begun, finder_.layer_weight(layer, optional));
+            if (!begun.bytes.empty()) return begun;
+        }
+        std::byte* data = nullptr;
+        Tensor made = make_tensor(DType::f32, weight.shape, &data);
+        const std::span<float> values(reinterpret_cast<float*>(data),
+                                      static_cast<size_t>(made.elems()));
+        std::ranges::fill(values, 0.0f);
+        const std::string name = name_of(layer, weight.name);
+        Rng rng{hash_bytes(std::as_bytes(std::span(name)), options_.seed)};
+        if (weight.init.fill) weight.init.fill(values, rng);
+        ++counts_.n_created;
+        counts_.n_created_values += made.elems();
+        created_.insert(name);
+        return made;
+    }
+
+    static std::string name_of(int64_t layer, std::string_view name) {
+        return fmt::format("model.layers.{}.{}", layer, name);
+    }
+
+    // New weights and vectors stay FP32 or as they are.
+    void add(const std::string& name, const Tensor& tensor) {
+        const bool is_matrix = tensor.shape.size() > 1 && !created_.contains(name);
+        const DType stored = is_quantised(tensor.dtype) ? DType::bf16 : tensor.dtype;
+        Tensor written = is_matrix ? as_dtype(tensor, options_.dtype.value_or(stored)) : tensor;
+        ++counts_.n_tensors;
+        counts_.bytes += static_cast<int64_t>(written.bytes.size());
+        tensors_.push_back({name, std::move(written)});
+    }
+
+    Source source_;
+    const ConvertOptions& options_;
+    WeightFinder finder_;
+    std::vector<MixerSpec> layout_;
+    std::vector<std::unique_ptr<Mixer>> mixers_;
+    std::vector<safetensors::NamedTensor> tensors_;
+    std::set<std::string, std::less<>> created_;
+    Converted counts_;
+};
+
+Status write_text(const fs::path& path, const std::string& text) {
+    const std::span<const std::byte> part = std::as_bytes(std::span(text));
+    return write_file_atomically(path.string(), {&part, 1});
+}
+
+Status copy_side_files(const fs::path& from, const fs::path& to) {
+    for (const char* name : kSideFiles) {
+        std::error_code failed;
+        if (!fs::exists(from / name, failed)) continue;
+        fs::copy_file(from / name, to / name, failed);
+        if (failed)
+            return Error{.what = "cannot copy a file",
+                         .where = (from / name).string(),
+                         .got = failed.message()};
+    }
+    return {};
+}
+
+// The same from the metadata of a GGUF file.
+Status write_side_files(const Source& source, const fs::path& to) {
+    BIFOCAL_TRY(const gguf::File file, gguf::File::open(source.checkpoint.where));
+    if (source.tokenizer) {
+        BIFOCAL_TRY(const tokenizer::GgufVocab vocab, tokenizer::read_vocab(file.metadata()));
+        BIFOCAL_TRY(const std::string text,
+                    tokenizer::to_tokenizer_json(vocab, source.checkpoint.where));
+        BIFOCAL_TRY_STATUS(write_text(to / "tokenizer.json", text));
+        OrderedJson config = OrderedJson::object();
+        const auto token = [&](const char* name, const std::optional<int64_t>& id) {
+            if (id && *id >= 0 && *id < std::ssize(vocab.tokens))
+                config[name] = vocab.tokens[static_cast<size_t>(*id)];
+        };
+        token("bos_token", vocab.bos);
+        token("eos_token", vocab.eos);
+        token("pad_token", vocab.pad);
+        token("unk_token", vocab.unk);
+        if (source.chat_template) config["chat_template"] = *source.chat_template;
+        BIFOCAL_TRY_STATUS(
+            write_text(to / "tokenizer_config.json", json::to_text(config, 2) + "\n"));
+    }
+    const std::vector<int32_t> stops =
+        source.tokenizer ? source.tokenizer->special().stops : source.spec.stop_tokens;
+    return write_text(to / "generation_config.json",
+                      json::to_text(OrderedJson{{"eos_token_id", stops}}, 2) + "\n");
+}
+
+Result<OrderedJson> teacher_config(const Source& source, const Family& family) {
+    if (source.checkpoint.is_gguf) return config_of(family, source.spec, source.checkpoint.where);
+    const std::string path = (fs::path(source.checkpoint.where) / "config.json").string();
+    BIFOCAL_TRY(const json::Json plain, json::read_file(path));
+    const OrderedJson config = OrderedJson::parse(json::to_text(plain));
+    return config.contains("text_config") ? config["text_config"] : config;
+}
+
+// A place beside `path` that nobody uses.
+fs::path beside(const fs::path& path, const char* suffix) {
+    for (int i = 0;; ++i) {
+        fs::path candidate = path;
+        candidate += fmt::format(".{}{}", suffix, i);
+        std::error_code ignored;
+        if (!fs::exists(candidate, ignored)) return candidate;
+    }
+}
+
+Status write_student(const Conversion& conversion, const fs::path& folder) {
+    const Source& source = conversion.source();
+    BIFOCAL_TRY(const OrderedJson teacher, teacher_config(source, *source.family));
+    const OrderedJson config = student_config(*source.family, teacher, conversion.layout());
+    BIFOCAL_TRY_STATUS(safetensors::write_folder(
+        folder.string(), conversion.tensors(), kMaxShardBytes,
+        {{"format", "pt"}, {"teacher", fs::path(source.checkpoint.where).filename().string()}}));
+    BIFOCAL_TRY_STATUS(source.checkpoint.is_gguf
+                           ? write_side_files(source, folder)
+                           : copy_side_files(source.checkpoint.where, folder));
+    return write_text(folder / "config.json", json::to_text(config, 2) + "\n");
+}
+
+}  // namespace
+
+Result<Converted> convert_model(const std::string& teacher, const std::string& student,
+                                const ConvertOptions& options) {
+    fs::path target = fs::path(student).lexically_normal();
+    if (!target.has_filename()) target = target.parent_path();
+    std::error_code failed;
+    const bool is_there = fs::exists(target, failed);
+    if (is_there && !options.replaces)
+        return Error{.what = "the student's folder exists already",
+                     .where = target.string(),
+                     .hint = "--force replaces it"};
+    std::error_code no_folder;
+    const bool is_folder = fs::is_directory(teacher, no_folder);
+    BIFOCAL_TRY(Source source, is_folder ? open_folder(teacher, 0) : open_gguf(teacher, 0));
+    Conversion conversion(std::move(source), options);
+    BIFOCAL_TRY_STATUS(conversion.run());
+
+    const fs::path work = beside(target, "partial");
+    const auto write = [&]() -> Status {
+        fs::create_directories(work, failed);
+        if (failed)
+            return Error{.what = "cannot make the student's folder",
+                         .where = work.string(),
+                         .got = failed.message()};
+        return write_student(conversion, work);
+    };
+    const auto rename = [&](const fs::path& from, const fs::path& to) -> Status {
+        fs::rename(from, to, failed);
+        if (!failed) return {};
+        return Error{.what = "cannot rename a folder",
+                     .where = from.string(),
+                     .expected = to.string(),
+                     .got = failed.message()};
+    };
+    Status status = write();
+    const fs::path old = beside(target, "old");
+    if (status.ok() && is_there) status = rename(target, old);
+    if (status.ok()) {
+        status = rename(work, target);
+        if (!status.ok() && is_there) (void)rename(old, target);
+    }
+    std::error_code ignored;
+    if (!status.ok()) fs::remove_all(work, ignored);
+    if (status.ok() && is_there) fs::remove_all(old, ignored);
+    if (!status.ok()) return std::move(status).error();
+    return conversion.counts();
+}
+
+}  // namespace bifocal

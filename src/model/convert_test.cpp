@@ -1,0 +1,189 @@
+// Students: what they are made of, that windowed ones are their teachers bit by bit, and what a
+// reader refuses.
+#include "model/convert.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "model/model_spec.h"
+#include "model/testing/checkpoint_copy.h"
+#include "model/testing/golden.h"
+#include "model/testing/run.h"
+
+namespace bifocal {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+class Convert : public testing::CheckpointCopy {
+  protected:
+    std::string student() const { return folder_ / "student"; }
+    void convert(const std::string& teacher, const std::string& attention,
+                 ConvertOptions options = {}) {
+        options.attention = attention;
+        options.replaces = true;
+        const auto made = convert_model(teacher, student(), options);
+        ASSERT_TRUE(made.ok()) << made.error().message();
+    }
+    static std::vector<float> logits(const Model& model) {
+        std::vector<int32_t> tokens;
+        for (int32_t i = 0; i < 40; ++i) tokens.push_back((i * 37 + 5) % 90);
+        return testing::all_logits(model.decoder(), tokens, 64);
+    }
+    static std::string message(const std::string& path) {
+        const auto model = Model::load(path);
+        return model.ok() ? "accepted" : model.error().message();
+    }
+    void edit_student(const std::function<void(json::Json&)>& edit) {
+        const std::string path = student() + "/config.json";
+        json::Json config = json::read_file(path).value();
+        edit(config);
+        std::ofstream(path) << json::to_text(config);
+    }
+};
+
+std::string golden(const std::string& name) {
+    return BIFOCAL_SOURCE_DIR "/tests/golden/models/" + name;
+}
+
+TEST_F(Convert, AWindowedStudentIsItsTeacherBitByBit) {
+    for (const char* name : {"llama", "llama_tied", "llama3_rope", "mistral", "phi3", "qwen2",
+                             "qwen3", "smollm3", "gemma3"}) {
+        for (const std::string attention :
+             {"sliding_window:window=9", "sliding_window:window=12,sink_tokens=4", "full"}) {
+            convert(golden(name), attention);
+            const Model student = testing::load_exact(this->student());
+            const Model teacher =
+                Model::load(golden(name), {.attention = attention, .exact = true}).value();
+            EXPECT_EQ(logits(student), logits(teacher)) << name << ", " << attention;
+            EXPECT_EQ(student.spec().layers[0].mixer.to_string(), teacher.info().layers[0].mixer);
+        }
+    }
+}
+
+TEST_F(Convert, AGgufTeacherGivesTheSame) {
+    for (const char* name : {"llama_tied", "qwen3"}) {
+        const std::string file = golden(name) + "/model.gguf";
+        convert(file, "sliding_window:window=9");
+        const Model student = testing::load_exact(this->student());
+        const Model teacher =
+            Model::load(file, {.attention = "sliding_window:window=9", .exact = true}).value();
+        EXPECT_EQ(logits(student), logits(teacher)) << name;
+    }
+}
+
+TEST_F(Convert, AGgufTeacherThatConfigJsonHasNoWordsForIsRefused) {
+    const auto made =
+        convert_model(golden("qwen2") + "/model.gguf", student(), {.attention = "full"});
+    ASSERT_FALSE(made.ok());
+    EXPECT_THAT(made.error().message(),
+                AllOf(HasSubstr("scaling of positions"), HasSubstr("Hugging Face folder")));
+    EXPECT_FALSE(std::filesystem::exists(student()));
+}
+
+TEST_F(Convert, EveryLayoutCanBeMadeAndRun) {
+    for (const std::string attention :
+         {"sliding_window:window=9,sink=learned", "bifocal:window=9,far=mlstm,sink=learned",
+          "bifocal:window=9,far=mlstm,state_heads=q", "bifocal:window=9,far=liger,mix=half",
+          "bifocal:window=9,far=gdn", "bifocal:window=9,far=kda", "bifocal:window=9,far=gla",
+          "linear:rule=gdn", "linear:rule=mlstm", "linear:rule=gla", "linear:rule=mamba2",
+          "linear:rule=kda", "linear:rule=lightning", "linear:rule=dijiang",
+          "linear:rule=linear_attention"}) {
+        convert(golden("qwen3"), attention);
+        const Model model = testing::load_exact(student());
+        EXPECT_EQ(model.notes(), std::vector<std::string>{}) << attention;
+        for (const float logit : logits(model)) ASSERT_TRUE(std::isfinite(logit)) << attention;
+    }
+}
+
+TEST_F(Convert, AShutGateIsTheWindow) {
+    convert(golden("qwen3"), "bifocal:window=9,far=mlstm");
+    {
+        const std::string path = student() + "/model.safetensors";
+        const safetensors::File file = safetensors::File::open(path).value();
+        Tensors tensors;
+        for (const safetensors::TensorInfo& info : file.tensors()) {
+            Tensor tensor = file.tensor(info.name).value();
+            if (info.name.ends_with("mix_gate.bias"))
+                tensor = make_tensor_f32(
+                    tensor.shape, std::vector<float>(static_cast<size_t>(tensor.elems()), -1e9f));
+            tensors.push_back({info.name, tensor});
+        }
+        ASSERT_TRUE(safetensors::write_file(path + ".new", tensors).ok());
+        std::filesystem::rename(path + ".new", path);
+    }
+    const Model teacher =
+        Model::load(golden("qwen3"), {.attention = "sliding_window:window=9", .exact = true})
+            .value();
+    EXPECT_EQ(logits(testing::load_exact(student())), logits(teacher));
+}
+
+TEST_F(Convert, SomeLayersOnly) {
+    ConvertOptions options;
+    options.layers = {1};
+    convert(golden("llama"), "linear:rule=gdn", options);
+    const Model model = testing::load_exact(student());
+    EXPECT_EQ(model.info().layers[0].mixer, "full_attention:sink=none");
+    EXPECT_THAT(model.info().layers[1].mixer, HasSubstr("rule=gdn"));
+    options.layers = {99};
+    options.attention = "full";
+    EXPECT_THAT(convert_model(golden("llama"), student() + "2", options).error().message(),
+                HasSubstr("got 99"));
+}
+
+TEST_F(Convert, TheSameSeedGivesTheSameFiles) {
+    const auto bytes = [&] {
+        std::ifstream file(student() + "/model.safetensors", std::ios::binary);
+        return std::string(std::istreambuf_iterator<char>(file), {});
+    };
+    convert(golden("llama"), "linear:rule=gdn");
+    const std::string first = bytes();
+    convert(golden("llama"), "linear:rule=gdn");
+    EXPECT_EQ(bytes(), first);
+    convert(golden("llama"), "linear:rule=gdn", {.seed = 1});
+    EXPECT_NE(bytes(), first);
+}
+
+TEST_F(Convert, AFolderThatIsThereStaysUnlessAsked) {
+    std::filesystem::create_directory(student());
+    const auto made = convert_model(golden("llama"), student(), {.attention = "full"});
+    ASSERT_FALSE(made.ok());
+    EXPECT_THAT(made.error().message(), AllOf(HasSubstr(student()), HasSubstr("--force")));
+    EXPECT_TRUE(std::filesystem::is_empty(student()));
+    // What fails leaves nothing behind, and what was there as it was.
+    convert(golden("llama"), "full");
+    EXPECT_FALSE(convert_model(golden("llama"), student(),
+                               {.attention = "linear:rule=none", .replaces = true})
+                     .ok());
+    EXPECT_EQ(message(student()), "accepted");
+    EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1);
+}
+
+TEST_F(Convert, WhatAReaderRefuses) {
+    const auto refused = [&](const std::function<void(json::Json&)>& edit) {
+        convert(golden("llama"), "sliding_window:window=9");
+        edit_student(edit);
+        return message(student());
+    };
+    EXPECT_THAT(refused([](auto& c) { c["bifocal_format_version"] = 2; }),
+                AllOf(HasSubstr("newer format"), HasSubstr("got 2")));
+    EXPECT_THAT(refused([](auto& c) { c.erase("bifocal_format_version"); }), HasSubstr("missing"));
+    EXPECT_THAT(refused([](auto& c) { c["token_mixers"][0]["windw"] = 3; }), HasSubstr("windw"));
+    EXPECT_THAT(refused([](auto& c) { c["token_mixers"][0]["kind"] = "slide"; }),
+                HasSubstr("slide"));
+    EXPECT_THAT(refused([](auto& c) { c["layer_types"][1] = "full_attention"; }),
+                AllOf(HasSubstr("layer_types"), HasSubstr("token_mixers[1]")));
+    EXPECT_THAT(refused([](auto& c) { c["token_mixers"].erase(0); }), HasSubstr("got 1"));
+    EXPECT_THAT(refused([](auto& c) { c["base_model_type"] = "otter"; }), HasSubstr("otter"));
+}
+
+TEST_F(Convert, WeightsThatALayoutMissesAreNamed) {
+    const auto model = Model::load(golden("llama"), {.attention = "linear:rule=gdn"});
+    ASSERT_FALSE(model.ok());
+    EXPECT_THAT(model.error().message(),
+                AllOf(HasSubstr("linear_attn."), HasSubstr("bifocal convert")));
+}
+
+}  // namespace
+}  // namespace bifocal
