@@ -13,9 +13,11 @@ void add_run_command(CLI::App& app, int& exit_status);
 void add_chat_command(CLI::App& app, int& exit_status);
 void add_inspect_command(CLI::App& app, int& exit_status);
 void add_perplexity_command(CLI::App& app, int& exit_status);
+void add_plan_command(CLI::App& app, int& exit_status);
 void add_verify_command(CLI::App& app, int& exit_status);
 void add_bench_command(CLI::App& app, int& exit_status);
 void add_tokenize_command(CLI::App& app, int& exit_status);
 void add_template_command(CLI::App& app, int& exit_status);
+void add_convert_command(CLI::App& app, int& exit_status);
 
 }  // namespace bifocal::cli

@@ -22,10 +22,12 @@ int run_program(int argc, const char* const* argv) {
     add_chat_command(app, status);
     add_perplexity_command(app, status);
     add_inspect_command(app, status);
+    add_plan_command(app, status);
     add_verify_command(app, status);
     add_bench_command(app, status);
     add_tokenize_command(app, status);
     add_template_command(app, status);
+    add_convert_command(app, status);
     try {
         app.parse(argc, argv);
     } catch (const CLI::ParseError& error) {

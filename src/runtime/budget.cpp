@@ -2,22 +2,40 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
 #include "mixers/mixer.h"
-#include "model/decoder.h"
 
 namespace bifocal {
 
-Result<int64_t> layout_bytes(const ModelSpec& model, const MixerSpec& mixer,
-                             const StateOptions& options) {
-    Decoder decoder;  // layers without weights: enough to plan with
+Result<Decoder> decoder_without_weights(const ModelSpec& model, const MixerSpec& mixer) {
+    Decoder decoder;
     for (const LayerSpec& layer : model.layers) {
         BIFOCAL_TRY(auto made, make_mixer(mixer, layer.context));
         decoder.layers.push_back({std::move(made), {}});
     }
+    return decoder;
+}
+
+Result<int64_t> layout_bytes(const ModelSpec& model, const MixerSpec& mixer,
+                             const StateOptions& options) {
+    BIFOCAL_TRY(const Decoder decoder, decoder_without_weights(model, mixer));
     return static_cast<int64_t>(decoder.plan_states(options).bytes);
+}
+
+Result<MixerSpec> smallest_window(const ModelSpec& model, MixerSpec mixer,
+                                  const StateOptions& options) {
+    mixer.options["window"] = 1;
+    if (layout_bytes(model, mixer, options).ok()) return mixer;
+    const auto sinks = mixer.options.value("sink_tokens", nlohmann::json(0));
+    const int64_t n_sinks = sinks.is_number_integer() ? sinks.get<int64_t>() : 0;
+    // A number of sinks beyond all reason is for the mixer to refuse.
+    if (n_sinks > 0 && n_sinks < int64_t{1} << 24) mixer.options["window"] = n_sinks + 1;
+    const auto made = decoder_without_weights(model, mixer);
+    if (!made.ok()) return made.error();
+    return mixer;
 }
 
 Result<MixerSpec> fit_window(const ModelSpec& model, MixerSpec mixer, const StateOptions& options,
@@ -26,13 +44,9 @@ Result<MixerSpec> fit_window(const ModelSpec& model, MixerSpec mixer, const Stat
         mixer.options["window"] = window;
         return layout_bytes(model, mixer, options);
     };
-    // The mixer says which windows it takes: the smallest one is at most its sinks and a token.
-    int64_t low = 1;
-    Result<int64_t> bytes = bytes_at(low);
-    const auto sinks = mixer.options.value("sink_tokens", nlohmann::json(0));
-    const int64_t n_sinks = sinks.is_number_integer() ? sinks.get<int64_t>() : 0;
-    while (!bytes.ok() && low <= n_sinks) bytes = bytes_at(++low);
-    BIFOCAL_TRY(const int64_t least, std::move(bytes));
+    BIFOCAL_TRY(mixer, smallest_window(model, std::move(mixer), options));
+    int64_t low = mixer.options["window"];
+    BIFOCAL_TRY(const int64_t least, bytes_at(low));
     if (least > budget)
         return Error{.what = "the budget is too small for one token",
                      .where = mixer.to_string(),

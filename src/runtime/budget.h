@@ -7,13 +7,21 @@
 #include "bifocal/error.h"
 #include "mixers/spec.h"
 #include "mixers/state.h"
+#include "model/decoder.h"
 #include "model/model_spec.h"
 
 namespace bifocal {
 
+// Layers without weights, `mixer` in each: enough to plan with. An error when a layer refuses it.
+Result<Decoder> decoder_without_weights(const ModelSpec& model, const MixerSpec& mixer);
+
 // State bytes of one sequence with `mixer` in every layer; an error when a layer refuses it.
 Result<int64_t> layout_bytes(const ModelSpec& model, const MixerSpec& mixer,
                              const StateOptions& options);
+
+// `mixer` with the smallest option "window" it takes, which is at most its sinks and a token.
+Result<MixerSpec> smallest_window(const ModelSpec& model, MixerSpec mixer,
+                                  const StateOptions& options);
 
 // `mixer` with the largest option "window" that needs at most `budget` bytes per sequence, and at
 // most `max_window`. A budget that cannot hold the smallest window is an error that says what can.

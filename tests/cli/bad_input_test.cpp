@@ -86,6 +86,41 @@ TEST_F(BadInput, Budgets) {
     expect_refused(run({"run", "-p", "x", "--mem-per-seq", "lots"}), 2, {"'lots'", "72MiB"});
 }
 
+TEST_F(BadInput, Plans) {
+    const auto plan = [](std::vector<std::string> more) {
+        more.insert(more.begin(), "plan");
+        return run_program(more);
+    };
+    const std::string small = "smollm2-135m";
+    expect_refused(plan({"--budget-tokens", "9"}), 2, {"no model", "-m MODEL", "--shape"});
+    expect_refused(plan({"-m", model(), "--shape", small, "--budget-tokens", "9"}), 2,
+                   {"more than one model", "-m MODEL", "--shape"});
+    expect_refused(plan({"--shape", small}), 2, {"no budget", "--mem-per-seq", "--budget-tokens"});
+    expect_refused(plan({"--shape", small, "--mem-per-seq", "1MiB", "--budget-tokens", "9"}), 2,
+                   {"more than one budget", "--mem-per-seq", "--budget-tokens"});
+    expect_refused(plan({"--shape", "smolm", "--budget-tokens", "9"}), 2, {"'smolm'", small});
+    expect_refused(plan({"--shape", small, "--budget-tokens", "0"}), 2, {"--budget-tokens"});
+    expect_refused(plan({"--shape", small, "--mem-per-seq", "lots"}), 2, {"'lots'", "72MiB"});
+    expect_refused(plan({"-m", path("none.gguf"), "--budget-tokens", "9"}), 1, {path("none.gguf")});
+    const auto layout = [&](const std::string& text, const std::string& tokens) {
+        return plan({"--shape", small, "--budget-tokens", tokens, "--attention", text});
+    };
+    expect_refused(layout("otter", "9"), 2, {"otter", "bifocal"});
+    expect_refused(layout("bifocal:far=otter", "9"), 2, {"layer 0", "otter", "mlstm"});
+    expect_refused(layout("@layout.json", "9"), 2, {"@layout.json", "one mixer"});
+
+    // A budget below the states alone: 192 tokens' worth of S, 3 of n, a line of m, and a window.
+    expect_refused(layout("bifocal:far=mlstm,state_heads=q", "190"), 1,
+                   {"the budget is too small", "at least", "got 4377600",
+                    "--budget-tokens 197 is the least that works"});
+    EXPECT_EQ(layout("bifocal:far=mlstm,state_heads=q", "197").status, 0);
+    EXPECT_EQ(layout("bifocal:far=mlstm,state_heads=q", "196").status, 1);
+    expect_refused(plan({"--shape", small, "--mem-per-seq", "1000"}), 1,
+                   {"sliding_window", "--mem-per-seq 23040 is the least that works"});
+    expect_refused(plan({"-m", model(), "--budget-tokens", "1", "--attention", "linear:rule=kda"}),
+                   1, {"is the least that works"});
+}
+
 TEST_F(BadInput, Prompts) {
     expect_refused(run({"run", "-p", ""}), 1, {"prompt is empty"});
     expect_refused(run({"run"}, ""), 1, {"prompt is empty"});

@@ -139,6 +139,52 @@ TEST_F(Commands, InspectNamesLayersStatesAndKernels) {
     EXPECT_FALSE(all["layers"][0]["runs"].empty());
 }
 
+TEST_F(Commands, PlanMatchesLayoutsByMemory) {
+    const auto plan = [&](const std::vector<std::string>& budget) {
+        std::vector<std::string> arguments = {"plan", "-m", model(), "--check", "--json"};
+        arguments.insert(arguments.end(), budget.begin(), budget.end());
+        const Outcome outcome = run_program(arguments);
+        EXPECT_EQ(outcome.status, 0) << outcome.err;
+        return json::parse(outcome.out, nullptr, false);
+    };
+    const json all = plan({"--budget-tokens", "40"});
+    EXPECT_EQ(all["budget"]["tokens"], 40);
+    EXPECT_GE(all["layouts"].size(), 18u);
+    int64_t n_fit = 0;
+    for (const auto& layout : all["layouts"]) {
+        n_fit += layout["fits"].get<bool>();
+        EXPECT_EQ(layout["fits"], layout["missing_bytes"] == 0) << layout;
+        EXPECT_EQ(layout["sequence_bytes"]["total"], 2 * layout["layer_bytes"]["total"].get<int>());
+    }
+    EXPECT_EQ(all["checked"], n_fit);
+    EXPECT_GT(n_fit, 3);
+    // The layout as printed is one that runs, at the bytes that were planned.
+    const json& sinks = all["layouts"][1];
+    const json one = run_json({"run", "-p", "a", "-n", "1", "--attention", sinks["attention"]});
+    EXPECT_EQ(one["memory"]["state_bytes"], sinks["sequence_bytes"]["total"]);
+    const std::string bytes = std::to_string(all["budget"]["bytes"].get<int64_t>());
+    EXPECT_EQ(plan({"--mem-per-seq", bytes})["layouts"], all["layouts"]);
+}
+
+TEST_F(Commands, PlanKnowsPublicShapes) {
+    const auto plan = [](std::vector<std::string> more) {
+        more.insert(more.begin(), {"plan", "--shape", "qwen3.5-4b", "--budget-tokens", "576"});
+        return run_program(more);
+    };
+    const Outcome text = plan({"--check"});
+    EXPECT_EQ(text.status, 0) << text.err;
+    for (const char* words : {"bifocal:far=mlstm,sink=learned,state_heads=kv,window=318", "320",
+                              "normalisers", "infeasible (-448)", "72.0 MiB", "equal to the byte"})
+        EXPECT_THAT(text.out, HasSubstr(words));
+    const Outcome two =
+        plan({"--attention", "sliding_window", "--attention", "linear:rule=kda", "--json"});
+    const json layouts = json::parse(two.out)["layouts"];
+    ASSERT_EQ(layouts.size(), 2u);
+    EXPECT_EQ(layouts[0]["window"], 576);
+    EXPECT_FALSE(layouts[1]["fits"].get<bool>());
+    EXPECT_EQ(layouts[1]["state_tokens"], 1024);
+}
+
 TEST_F(Commands, PerplexityScoresEveryTokenButTheFirst) {
     const std::string text = "hello hello hello hello hello hello";
     const json one = run_json(
@@ -193,8 +239,8 @@ TEST_F(Commands, BenchMeasures) {
 }
 
 TEST_F(Commands, EveryCommandHasHelpWithAnExample) {
-    for (const char* command :
-         {"run", "chat", "perplexity", "inspect", "verify", "tokenize", "template", "bench"}) {
+    for (const char* command : {"run", "chat", "perplexity", "inspect", "plan", "verify",
+                                "tokenize", "template", "bench"}) {
         const Outcome outcome = run_program({command, "--help"});
         EXPECT_EQ(outcome.status, 0) << command;
         EXPECT_THAT(outcome.out, HasSubstr("xample")) << command;
