@@ -299,7 +299,8 @@ TEST(LinearGolden, FilesAreTheListedOnes) {
 }
 
 TEST(LinearGolden, LightningSlopesEqualTheirs) {
-    for (const Json& table : read("lightning_slopes")["tables"]) {
+    const Json file = read("lightning_slopes");
+    for (const Json& table : file["tables"]) {
         LayerContext context;
         context.layer = table["layer"];
         context.n_heads = context.n_kv_heads = table["n_heads"];
