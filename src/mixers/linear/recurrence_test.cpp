@@ -177,7 +177,7 @@ class RecurrenceTest : public ::testing::TestWithParam<Case> {
         const auto good = [&](std::span<const float> x, std::span<const float> plain,
                               std::span<const double> truth, const char* name) {
             const int64_t shape[] = {std::ssize(x)};
-            const auto comparison = testing::compare(x, plain, truth, shape, {.ulps = 6});
+            const auto comparison = testing::compare(x, plain, truth, shape);
             EXPECT_TRUE(comparison.ok) << what << ", " << name << ": " << comparison.message;
         };
         good(fast.outputs(), plain_, truth_, "y");

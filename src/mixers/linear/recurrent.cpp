@@ -25,7 +25,8 @@ void run_recurrent(const Recurrence& rec, const Tokens<float>& x, const State<fl
         } else if (rec.has_stabiliser()) {  // eq. (5)
             const float before = *state.m;
             m = std::max(g[0] + before, w);
-            decay[0] = std::exp(g[0] + before - m);
+            // Where they are close, the difference is exact; g + before would lose digits to m.
+            decay[0] = std::exp(g[0] + (before - m));
             w = std::exp(w - m);
             *state.m = m;
         } else {
