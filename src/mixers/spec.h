@@ -37,6 +37,7 @@ Result<std::vector<MixerSpec>> parse_layout(const nlohmann::json& layout, const 
 // Properties of one layer that do not depend on the mixer chosen for it; plain data.
 struct LayerContext {
     int64_t layer = 0;
+    int64_t n_layers = 0;    // of the model
     int64_t d_model = 0;     // M
     int64_t n_heads = 0;     // H
     int64_t n_kv_heads = 0;  // G

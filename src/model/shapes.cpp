@@ -42,6 +42,7 @@ ModelSpec spec_of(const ModelShape& shape) {
     for (int64_t i = 0; i < shape.n_layers; ++i) {
         LayerSpec layer;
         layer.context.layer = i;
+        layer.context.n_layers = shape.n_layers;
         layer.context.d_model = shape.d_model;
         layer.context.n_heads = shape.n_heads;
         layer.context.n_kv_heads = shape.n_kv_heads;

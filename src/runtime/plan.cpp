@@ -21,7 +21,7 @@ int64_t& part_of(StateParts& parts, const std::string& field) {
     if (field == "s") return parts.states;
     if (field == "n") return parts.normalisers;
     if (field == "m") return parts.stabilisers;
-    if (field.ends_with("_conv")) return parts.conv_tails;
+    if (field.ends_with("_conv") || field == "shift") return parts.conv_tails;
     return parts.others;
 }
 
@@ -108,6 +108,7 @@ std::vector<MixerSpec> standard_layouts() {
         {"bifocal", {{"far", "gdn"}}},
         {"bifocal", {{"far", "gla"}}},
         {"bifocal", {{"far", "kda"}}},
+        {"lolcats"},
     };
     for (const std::string& rule : linear_rule_names())
         layouts.push_back({"linear", {{"rule", rule}}});

@@ -1,11 +1,8 @@
 #include "mixers/linear/branch.h"
 
-#include <fmt/format.h>
-
 #include <cmath>
 #include <limits>
 
-#include "core/cpu_features.h"
 #include "mixers/shared/ring_attention.h"
 #include "mixers/shared/weight_init.h"
 #include "mixers/shared/weights.h"
@@ -15,15 +12,6 @@ namespace {
 
 size_t float_bytes(int64_t n) {
     return align_up(static_cast<size_t>(n) * sizeof(float));
-}
-
-// Fewer tokens than this go one by one.
-constexpr int64_t kWorthAChunk = 12;
-
-bool prefers_chunks(const Recurrence& rec, int64_t n_tokens) {
-    // By channel, exponents cost more than the products save unless a state is large.
-    const bool is_large = rec.key_dim * rec.value_dim > 128 * 128;
-    return n_tokens >= kWorthAChunk && (!rec.decays_by_channel || is_large);
 }
 
 }  // namespace
@@ -47,6 +35,7 @@ void LinearBranch::add_weights(std::vector<WeightSpec>& list) const {
     const auto add = [&](const std::string& name, std::vector<int64_t> shape, WeightInit init) {
         list.push_back({c.prefix + name, std::move(shape), true, std::move(init)});
     };
+    if (has_shift()) TokenShift::add_weights(c, M, list);
     const WeightInit taps = init::last_tap(std::max<int64_t>(c.conv_width, 1));
     if (c.conv_width > 0 && c.is_fused) add("conv1d.weight", {q + k + v, 1, c.conv_width}, taps);
     if (c.conv_width > 0 && !c.is_fused) {
@@ -76,12 +65,14 @@ void LinearBranch::add_weights(std::vector<WeightSpec>& list) const {
         const bool is_repeated = p == &c.strength_projection && p->name == c.decay_projection.name;
         if (p->n_out == 0 || is_repeated) continue;
         const std::string last = p->rank > 0 ? p->name + ".1" : p->name;
-        if (p->rank > 0) add(p->name + ".0.weight", {p->rank, M}, init::normal(small));
-        const WeightInit matrix =
-            p->starts_at_zero
-                ? WeightInit{}
-                : init::normal(p->rank > 0 ? 1 / std::sqrt(static_cast<double>(p->rank)) : small);
-        add(last + ".weight", {p->n_out, p->rank > 0 ? p->rank : M}, matrix);
+        const WeightInit from_input = p->starts_at_zero ? WeightInit{} : init::normal(small);
+        if (p->rank > 0) {
+            add(p->name + ".0.weight", {p->rank, M}, from_input);
+            add(last + ".weight", {p->n_out, p->rank},
+                init::normal(1 / std::sqrt(static_cast<double>(p->rank))));
+        } else {
+            add(last + ".weight", {p->n_out, M}, from_input);
+        }
         if (p->has_bias) add(last + ".bias", {p->n_out}, p->bias_init);
     }
     if (c.decay == Decay::softplus_rate || c.decay == Decay::bounded_rate) {
@@ -93,7 +84,9 @@ void LinearBranch::add_weights(std::vector<WeightSpec>& list) const {
     if (c.output_norm != OutputNorm::none) {
         add(c.output_norm_name + ".weight", {c.output_norm == OutputNorm::rms_norm ? V : out},
             init::constant(1));
-        if (c.output_norm == OutputNorm::group_norm) add(c.output_norm_name + ".bias", {out}, {});
+        if (c.output_norm == OutputNorm::group_norm ||
+            c.output_norm == OutputNorm::layer_norm_biased)
+            add(c.output_norm_name + ".bias", {out}, {});
     }
 }
 
@@ -117,6 +110,7 @@ Status LinearBranch::bind(const WeightMap& weights) {
         const bool has_offset = name.ends_with("q_norm.weight") || name.ends_with("k_norm.weight");
         return float_weight(weights, name, has_offset ? context_.norm_offset : 0);
     });
+    if (has_shift()) BIFOCAL_TRY_STATUS(shift_.bind(c, context_, weights));
     if (c.has_rope && context_.rope) {
         BIFOCAL_TRY(rope_, ops::make_rope_table(*context_.rope));
     }
@@ -128,6 +122,7 @@ void LinearBranch::add_state(StateLayout& layout) const {
     layout.add("s", DType::f32, {c.n_states, c.key_dim(), c.value_dim()});
     if (c.recurrence.has_normaliser()) layout.add("n", DType::f32, {c.n_states, c.key_dim()});
     if (c.recurrence.has_stabiliser()) layout.add("m", DType::f32, {c.n_states});
+    if (has_shift()) TokenShift::add_state(layout, context_.d_model);
     if (c.conv_width > 1) {
         layout.add("q_conv", DType::f32, {c.conv_width - 1, c.n_query * c.head_dim});
         layout.add("k_conv", DType::f32, {c.conv_width - 1, c.n_key * c.head_dim});
@@ -155,6 +150,7 @@ BranchRows LinearBranch::take_rows(const Chunk& chunk, Exec& exec) const {
     rows.q_features = take(c.n_query * c.key_dim());
     rows.k_features = take(c.n_key_features() * c.key_dim());
     rows.y = take(c.n_out_heads() * c.value_dim());
+    if (has_shift()) rows.shifted = shift_.take_rows(N, exec);
     return rows;
 }
 
@@ -163,7 +159,8 @@ size_t LinearBranch::row_bytes(int64_t n) const {
     return float_bytes(n * decay_width()) + float_bytes(n * c.n_states) +
            float_bytes(n * c.gate_projection.n_out) + float_bytes(n * c.n_query * c.key_dim()) +
            float_bytes(n * c.n_key_features() * c.key_dim()) +
-           float_bytes(n * c.n_out_heads() * c.value_dim());
+           float_bytes(n * c.n_out_heads() * c.value_dim()) +
+           (has_shift() ? shift_.row_bytes(n) : 0);
 }
 
 size_t LinearBranch::run_bytes(int64_t n, int n_threads) const {
@@ -174,7 +171,8 @@ size_t LinearBranch::run_bytes(int64_t n, int n_threads) const {
                                                    ops::linear_workspace_bytes(n, low));
     const size_t states =
         static_cast<size_t>(n_threads) * float_bytes(scratch_floats(config_.recurrence));
-    return std::max(factors, states);
+    const size_t shift = has_shift() ? shift_.run_bytes(n) : 0;
+    return std::max({factors, states, shift, ops::linear_workspace_bytes(n, context_.d_model)});
 }
 
 std::vector<const ops::Linear*> LinearBranch::linears() const {
@@ -183,6 +181,8 @@ std::vector<const ops::Linear*> LinearBranch::linears() const {
         if (p->is_there()) all.push_back(&p->first);
         if (p->rank() > 0) all.push_back(&p->second);
     }
+    if (has_shift())
+        for (const ops::Linear* linear : shift_.linears()) all.push_back(linear);
     return all;
 }
 
@@ -191,23 +191,40 @@ size_t LinearBranch::add_calls(const BranchRows& rows, ops::LinearCall* calls) c
     for (const auto& [p, out] :
          {std::pair{&decay_, rows.decay}, std::pair{&strength_, rows.strength},
           std::pair{&gate_, rows.gate}})
-        if (p->is_there() && p->rank() == 0) calls[n++] = {&p->first, out};
+        if (p->is_there() && !runs_apart(*p)) calls[n++] = {&p->first, out};
     return n;
+}
+
+void LinearBranch::shift(const BranchRows& rows, View<const float, 2> normed, const Chunk& chunk,
+                         Exec& exec) const {
+    shift_.run(params_, normed, chunk, rows.shifted, exec);
+}
+
+void LinearBranch::project(const Bound& p, View<const float, 2> in, View<float, 2> out,
+                           Exec& exec) const {
+    if (p.rank() == 0) {
+        const ops::LinearCall whole{&p.first, out};
+        return ops::linear_forward(in, {&whole, 1}, exec);
+    }
+    const Workspace::Frame frame(exec.workspace);
+    const int64_t N = in.shape[0];
+    const View<float, 2> low(exec.workspace.take<float>(N * p.rank()).data(), {N, p.rank()});
+    const ops::LinearCall first{&p.first, low}, second{&p.second, out};
+    ops::linear_forward(in, {&first, 1}, exec);
+    if (p.projection->has_tanh)
+        for (int64_t i = 0; i < N * p.rank(); ++i) low.data[i] = std::tanh(low.data[i]);
+    ops::linear_forward(low, {&second, 1}, exec);
 }
 
 void LinearBranch::run(const BranchRows& rows, View<const float, 2> normed, const Chunk& chunk,
                        Exec& exec) const {
-    for (const auto& [p, out] :
-         {std::pair{&decay_, rows.decay}, std::pair{&strength_, rows.strength},
-          std::pair{&gate_, rows.gate}}) {
-        if (p->rank() == 0) continue;
-        const Workspace::Frame frame(exec.workspace);
-        const int64_t N = rows.B * rows.T;
-        const View<float, 2> low(exec.workspace.take<float>(N * p->rank()).data(), {N, p->rank()});
-        const ops::LinearCall first{&p->first, low}, second{&p->second, out};
-        ops::linear_forward(normed, {&first, 1}, exec);
-        ops::linear_forward(low, {&second, 1}, exec);
-    }
+    const auto input = [&](ShiftFor which) -> View<const float, 2> {
+        if (has_shift()) return rows.shifted.of(which);
+        return normed;
+    };
+    if (runs_apart(decay_)) project(decay_, input(ShiftFor::decay), rows.decay, exec);
+    if (runs_apart(strength_)) project(strength_, normed, rows.strength, exec);
+    if (runs_apart(gate_)) project(gate_, input(ShiftFor::gate), rows.gate, exec);
     convolve_all(rows, chunk, exec);
     prepare_tokens(rows, chunk, exec);
     run_states(rows, chunk, exec);
@@ -287,10 +304,9 @@ void LinearBranch::run_states(const BranchRows& rows, const Chunk& chunk, Exec& 
                 {rows.q_features[b * rows.T].data, rows.k_features[b * rows.T].data,
                  rows.v[b * rows.T].data, rows.decay[b * rows.T].data,
                  rows.strength[b * rows.T].data, rows.y[b * rows.T].data});
-            (prefers_chunks(rec, rows.T) ? run_chunks : run_recurrent)(
-                rec, tokens, state,
-                scratch.subspan(static_cast<size_t>(thread * each))
-                    .first(static_cast<size_t>(each)));
+            linear::run(rec, tokens, state,
+                        scratch.subspan(static_cast<size_t>(thread * each))
+                            .first(static_cast<size_t>(each)));
         }
     });
 }
@@ -307,12 +323,7 @@ void LinearBranch::finish(const BranchRows& rows, Exec& exec) const {
 }
 
 std::string LinearBranch::describe() const {
-    return fmt::format("recurrence: {} f32, {} ({})", isa_name(active_isa()),
-                       prefers_chunks(config_.recurrence, kChunk)
-                           ? fmt::format("chunks of {}, single tokens below {}",
-                                         chunk_length(config_.recurrence), kWorthAChunk)
-                           : std::string("token by token"),
-                       isa_reason());
+    return linear::describe(config_.recurrence);
 }
 
 }  // namespace bifocal::linear

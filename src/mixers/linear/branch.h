@@ -8,6 +8,7 @@
 
 #include "mixers/linear/config.h"
 #include "mixers/linear/steps.h"
+#include "mixers/linear/token_shift.h"
 #include "mixers/mixer.h"
 #include "ops/linear.h"
 
@@ -19,7 +20,8 @@ struct BranchRows {
     View<float, 2> q, k, v;  // as projected; overwritten
     View<float, 2> decay, strength, gate;
     View<float, 2> q_features, k_features;
-    View<float, 2> y;  // [B * T, H·V], the result
+    View<float, 2> y;     // [B * T, H·V], the result
+    ShiftedRows shifted;  // with a token shift
 };
 
 class LinearBranch {
@@ -39,9 +41,14 @@ class LinearBranch {
     size_t row_bytes(int64_t n_rows) const;
     size_t run_bytes(int64_t n_rows, int n_threads) const;
 
+    // With a token shift every projection has an input of its own, rows.shifted.
+    bool has_shift() const { return config_.shift_rank > 0; }
+    void shift(const BranchRows& rows, View<const float, 2> normed, const Chunk& chunk,
+               Exec& exec) const;
+
     // The products of the normed input that go with q, k, v; returns how many, at most 3.
     size_t add_calls(const BranchRows& rows, ops::LinearCall* calls) const;
-    // Fills rows.y. `normed`: [B * T, M], for projections through factors.
+    // Fills rows.y. `normed`: [B * T, M], for projections that did not go with q, k, v.
     void run(const BranchRows& rows, View<const float, 2> normed, const Chunk& chunk,
              Exec& exec) const;
 
@@ -56,6 +63,9 @@ class LinearBranch {
         bool is_there() const { return projection && projection->n_out > 0; }
         int64_t rank() const { return projection ? projection->rank : 0; }
     };
+    // Whether run() does its products.
+    bool runs_apart(const Bound& p) const { return p.rank() > 0 || (has_shift() && p.is_there()); }
+    void project(const Bound& p, View<const float, 2> in, View<float, 2> out, Exec& exec) const;
     void convolve_all(const BranchRows& rows, const Chunk& chunk, Exec& exec) const;
     void prepare_tokens(const BranchRows& rows, const Chunk& chunk, Exec& exec) const;
     void run_states(const BranchRows& rows, const Chunk& chunk, Exec& exec) const;
@@ -67,6 +77,7 @@ class LinearBranch {
     LayerContext context_;
     std::optional<ops::RopeTable> rope_;
     Bound decay_, strength_, gate_;
+    TokenShift shift_;
     Params<float> params_;
 };
 

@@ -69,6 +69,18 @@ inline std::vector<ContractCase> linear_cases() {
         c.spec.options["decay"] = "bounded";
         c.spec.options["conv_width"] = 0;
     });
+    add("rwkv6", "rwkv6", runs_long);
+    add("rwkv6_kv", "rwkv6", [](ContractCase& c) {
+        c.spec.options["state_heads"] = "kv";
+        c.spec.options["shift_rank"] = 3;
+        c.context.qkv_bias = true;
+    });
+    add("rad_rwkv6", "rad_rwkv6", runs_long);
+    add("rad_rwkv6_rope", "rad_rwkv6", [](ContractCase& c) {
+        c.spec.options["rope"] = true;
+        c.spec.options["decay_rank"] = 4;
+        c.context.qkv_bias = c.context.post_norm = true;
+    });
     add("liger", "liger", runs_long);
     add("dijiang", "dijiang", runs_long);
     add("gdn_q8_0_fast", "gdn", [](ContractCase& c) {

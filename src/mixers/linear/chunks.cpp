@@ -1,8 +1,11 @@
 // The chunk form: L tokens at once by matrix products (README.md, eq. 6-10). Scalar decays weigh a
 // whole matrix of scores; decays by channel go into the rows and keys of the product, 16 rows at a
 // time, so that no exponent gets large.
+#include <fmt/format.h>
+
 #include <cstring>
 
+#include "core/cpu_features.h"
 #include "mixers/linear/recurrence_parts.h"
 #include "ops/vector.h"
 
@@ -239,7 +242,7 @@ class ChunkRun {
         for (int64_t r = 0; r < L_; ++r) {
             const float den = ops::dot({rows_ + r * K_, static_cast<size_t>(K_)}, state_.n) +
                               ops::dot({own + r * kChunk, static_cast<size_t>(r + 1)}, write_);
-            const float by = divisor(rec_, den, rec_.has_stabiliser() ? m_[r] : 0);
+            const float by = divisor(rec_, x_, r, reader, den, rec_.has_stabiliser() ? m_[r] : 0);
             ops::scale(1 / by, {y + r * x_.y_row, static_cast<size_t>(V_)});
         }
     }
@@ -311,6 +314,26 @@ void run_chunks(const Recurrence& rec, const Tokens<float>& tokens, const State<
             run_recurrent(rec, part, state, scratch);
         }
     }
+}
+
+bool prefers_chunks(const Recurrence& rec, int64_t n_tokens) {
+    // By channel, exponents cost more than the products save unless a state is large.
+    const bool is_large = rec.key_dim * rec.value_dim > 128 * 128;
+    return n_tokens >= kWorthAChunk && (!rec.decays_by_channel || is_large);
+}
+
+std::string describe(const Recurrence& rec) {
+    return fmt::format(
+        "recurrence: {} f32, {} ({})", isa_name(active_isa()),
+        prefers_chunks(rec, kChunk)
+            ? fmt::format("chunks of {}, single tokens below {}", chunk_length(rec), kWorthAChunk)
+            : std::string("token by token"),
+        isa_reason());
+}
+
+void run(const Recurrence& rec, const Tokens<float>& tokens, const State<float>& state,
+         std::span<float> scratch) {
+    (prefers_chunks(rec, tokens.n) ? run_chunks : run_recurrent)(rec, tokens, state, scratch);
 }
 
 }  // namespace bifocal::linear

@@ -3,6 +3,7 @@
 // steps for one token, names as in README.md:
 //   projections of the normed x → short convolution → activation → q/k norm → RoPE → feature map
 //   → l2 norm → gates → recurrence → skip → output norm and gate → output projection
+// With a token shift each projection has its own mix of a token and the one before as its input.
 #pragma once
 
 #include <string>
@@ -30,6 +31,7 @@ enum class Decay : uint8_t {
     log_sigmoid,    // log σ(f) / divisor
     softplus_rate,  // -exp(A_log) softplus(f + dt_bias)
     bounded_rate,   // bound σ(exp(A_log) (f + dt_bias))
+    exponential,    // -exp(f), not below the bound
 };
 
 enum class Strength : uint8_t {
@@ -41,11 +43,12 @@ enum class Strength : uint8_t {
 
 enum class OutputNorm : uint8_t {
     none,
-    layer_norm,   // per head, weight [H·V]
-    rms_norm,     // per head, weight [V]
-    rms_grouped,  // per head, weight [H·V]
-    rms_all,      // over all heads, weight [H·V]
-    group_norm,   // V groups over H·V channels, weight and bias [H·V]
+    layer_norm,         // per head, weight [H·V]
+    layer_norm_biased,  // per head, weight and bias [H·V]
+    rms_norm,           // per head, weight [V]
+    rms_grouped,        // per head, weight [H·V]
+    rms_all,            // over all heads, weight [H·V]
+    group_norm,         // V groups over H·V channels, weight and bias [H·V]
 };
 enum class OutputGate : uint8_t { none, sigmoid, silu };
 
@@ -55,7 +58,8 @@ struct Projection {
     int64_t n_out = 0;
     bool has_bias = false;
     int64_t rank = 0;
-    bool starts_at_zero = false;  // when a layer is converted: its matrix
+    bool has_tanh = false;        // between the factors
+    bool starts_at_zero = false;  // when a layer is converted: its matrix, of two the first
     WeightInit bias_init = {};    // and its bias
 };
 
@@ -72,6 +76,7 @@ struct LinearConfig {
     std::string out_name = "o_proj";
     bool is_far = false;     // beside a window, whose q, k, v and output projection it shares
     bool is_fused = false;   // in_proj_qkv and conv1d instead of one for each of q, k, v
+    int64_t shift_rank = 0;  // of the token shift; 0: none
     int64_t conv_width = 0;  // 0: no convolution; its result goes through silu
     bool conv_bias = false;
     Activation qk_activation = Activation::none, v_activation = Activation::none;
@@ -80,12 +85,13 @@ struct LinearConfig {
     FeatureMap feature_map = FeatureMap::identity;
     bool has_l2_norm = false;       // of the features of q and k
     bool decays_from_keys = false;  // the decay's pre-activation is k as projected
+    bool balances_keys = false;     // features of k times 1 - e^g; they are by state head
 
     Decay decay = Decay::none;
     Projection decay_projection;     // n_out: states, or states · K
     std::vector<double> log_decays;  // [states] of Decay::constant
     double decay_divisor = 1;        // log_sigmoid
-    double decay_bound = -5;         // bounded_rate
+    double decay_bound = -5;         // bounded_rate, exponential
     double soft_cap = 0;             // c tanh(x / c) on both pre-activations; 0: none
     Strength strength = Strength::one;
     Projection strength_projection;  // n_out: states

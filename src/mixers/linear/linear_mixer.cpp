@@ -117,8 +117,15 @@ void LinearMixer::forward(const Chunk& chunk, Exec& exec) const {
     rows.k = take(c.n_key * c.head_dim);
     rows.v = take(c.n_value * c.value_dim());
     ops::LinearCall calls[6] = {{&q_, rows.q}, {&k_, rows.k}, {&v_, rows.v}};
-    const size_t n = 3 + branch_.add_calls(rows, calls + 3);
-    ops::linear_forward(normed, {calls, n}, exec);
+    if (branch_.has_shift()) {
+        branch_.shift(rows, normed, chunk, exec);
+        ops::linear_forward(rows.shifted.of(ShiftFor::q), {&calls[0], 1}, exec);
+        ops::linear_forward(rows.shifted.of(ShiftFor::k), {&calls[1], 1}, exec);
+        ops::linear_forward(rows.shifted.of(ShiftFor::v), {&calls[2], 1}, exec);
+    } else {
+        const size_t n = 3 + branch_.add_calls(rows, calls + 3);
+        ops::linear_forward(normed, {calls, n}, exec);
+    }
     branch_.run(rows, normed, chunk, exec);
     sublayer_.add_result(rows.y, normed, x, exec);
 }

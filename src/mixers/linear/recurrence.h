@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 
 namespace bifocal::linear {
 
@@ -18,6 +19,7 @@ enum class Normaliser : uint8_t {
     none,
     sum,      // y / (n·q)
     max_abs,  // y / max(|n·q|, 1)
+    apart,    // y as it is; n·q goes to Tokens::den
 };
 
 struct Recurrence {
@@ -47,6 +49,8 @@ struct Tokens {
     R* y = nullptr;        // [T, n_queries, V], overwritten; may not overlap the others
     int64_t q_row = 0, k_row = 0, v_row = 0, g_row = 0, w_row = 0, y_row = 0;
     const R* bonus = nullptr;  // [K], if has_bonus
+    R* den = nullptr;          // [T, n_queries], of Normaliser::apart
+    int64_t den_row = 0;
 
     Tokens from(int64_t t) const {
         Tokens rest = *this;
@@ -57,6 +61,7 @@ struct Tokens {
         rest.g += t * g_row;
         if (w) rest.w += t * w_row;
         rest.y += t * y_row;
+        if (den) rest.den += t * den_row;
         return rest;
     }
     Tokens first(int64_t t) const {
@@ -88,5 +93,14 @@ void run_recurrent(const Recurrence& recurrence, const Tokens<float>& tokens,
 // Chunks of chunk_length() tokens.
 void run_chunks(const Recurrence& recurrence, const Tokens<float>& tokens,
                 const State<float>& state, std::span<float> scratch);
+
+// Fewer tokens than this go one by one.
+inline constexpr int64_t kWorthAChunk = 12;
+bool prefers_chunks(const Recurrence& recurrence, int64_t n_tokens);
+// Whichever form is the faster one.
+void run(const Recurrence& recurrence, const Tokens<float>& tokens, const State<float>& state,
+         std::span<float> scratch);
+// Which forms run, for inspect.
+std::string describe(const Recurrence& recurrence);
 
 }  // namespace bifocal::linear

@@ -25,8 +25,14 @@ class Scratch {
     std::span<float> left_;
 };
 
-// eq. (4); m: of the stabiliser, 0 without one.
-inline float divisor(const Recurrence& rec, float den, float m) {
+// What token t's output for query head i is divided by, eq. (4); den: s n·q, m: of the stabiliser,
+// 0 without one.
+inline float divisor(const Recurrence& rec, const Tokens<float>& x, int64_t t, int64_t i, float den,
+                     float m) {
+    if (rec.normaliser == Normaliser::apart) {
+        x.den[t * x.den_row + i] = den;
+        return 1;
+    }
     const float floor = rec.normaliser == Normaliser::max_abs ? std::exp(-m) : 0.0f;
     return std::max(std::fabs(den), floor) + rec.eps;
 }

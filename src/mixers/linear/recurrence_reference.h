@@ -11,9 +11,14 @@
 
 namespace bifocal::linear {
 
+// For query head i of token t.
 template <class R>
-R divisor(const Recurrence& rec, R den, R m) {
+R divisor(const Recurrence& rec, const Tokens<R>& x, int64_t t, int64_t i, R den, R m) {
     if (rec.normaliser == Normaliser::none) return 1;
+    if (rec.normaliser == Normaliser::apart) {
+        x.den[t * x.den_row + i] = den;
+        return 1;
+    }
     const R floor = rec.normaliser == Normaliser::max_abs ? std::exp(-m) : R(0);
     return std::max(std::abs(den), floor) + static_cast<R>(rec.eps);
 }
@@ -43,7 +48,7 @@ void reference_recurrent(const Recurrence& rec, const Tokens<R>& x, const State<
                 R* const y = x.y + t * x.y_row + i * V;
                 R den = 0;
                 for (int64_t c = 0; c < K && state.n; ++c) den += state.n[c] * q[c];
-                const R by = divisor<R>(rec, den * static_cast<R>(rec.scale), m);
+                const R by = divisor<R>(rec, x, t, i, den * static_cast<R>(rec.scale), m);
                 for (int64_t j = 0; j < V; ++j) {
                     R sum = 0;
                     for (int64_t c = 0; c < K; ++c) {
@@ -124,7 +129,7 @@ void reference_parallel(const Recurrence& rec, const Tokens<R>& x) {
                 den += rec.write == Write::plain ? weight * w_of(i) : weight;
                 for (int64_t j = 0; j < V; ++j) sum[j] += weight * u[i * V + j];
             }
-            const R by = divisor<R>(rec, den, m);
+            const R by = divisor<R>(rec, x, t, h, den, m);
             for (int64_t j = 0; j < V; ++j) x.y[t * x.y_row + h * V + j] = sum[j] / by;
         }
     }

@@ -57,7 +57,7 @@ void run_recurrent(const Recurrence& rec, const Tokens<float>& x, const State<fl
             float by = rec.scale;
             if (state.n) {
                 const std::span<const float> query(q + i * K, static_cast<size_t>(K));
-                by /= divisor(rec, rec.scale * ops::dot(query, state.n), m);
+                by /= divisor(rec, x, t, i, rec.scale * ops::dot(query, state.n), m);
             }
             if (by != 1) ops::scale(by, {y + i * V, static_cast<size_t>(V)});
         }

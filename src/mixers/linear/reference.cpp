@@ -5,6 +5,7 @@
 #include "core/check.h"
 #include "mixers/linear/recurrence_reference.h"
 #include "mixers/linear/steps.h"
+#include "mixers/linear/token_shift.h"
 #include "mixers/shared/reference_ops.h"
 
 namespace bifocal::linear {
@@ -85,38 +86,80 @@ class Run {
             normed[t].assign(x_.row(t).begin(), x_.row(t).end());
             norm(normed[t], "input_layernorm.weight");
         }
+        std::array<ReferenceRows<R>, kShifts> shifted;
+        if (c_.shift_rank > 0) shifted = shift(normed);
+        const auto input = [&](ShiftFor which) -> const ReferenceRows<R>& {
+            return c_.shift_rank > 0 ? shifted[static_cast<size_t>(which)] : normed;
+        };
         const auto through = [&](const ReferenceRows<R>& in, const std::string& name) {
             return reference_project(in, weights_, c_.prefix + name, layer_.precision);
         };
-        const auto shared = [&](const char* name) {
-            return reference_project(normed, weights_, c_.qkv_prefix + name, layer_.precision);
+        const auto shared = [&](const char* name, ShiftFor which) {
+            return reference_project(input(which), weights_, c_.qkv_prefix + name,
+                                     layer_.precision);
         };
         const int64_t q = c_.n_query * c_.head_dim, k = c_.n_key * c_.head_dim;
         const int64_t v = c_.n_value * c_.value_dim();
         if (c_.is_fused) {
-            const ReferenceRows<R> all = shared("in_proj_qkv");
+            const ReferenceRows<R> all = shared("in_proj_qkv", ShiftFor::q);
             fill(q_, all, 0, q);
             fill(k_, all, q, k);
             fill(v_, all, q + k, v);
         } else {
-            fill(q_, shared("q_proj"), 0, q);
-            fill(k_, shared("k_proj"), 0, k);
-            fill(v_, shared("v_proj"), 0, v);
+            fill(q_, shared("q_proj", ShiftFor::q), 0, q);
+            fill(k_, shared("k_proj", ShiftFor::k), 0, k);
+            fill(v_, shared("v_proj", ShiftFor::v), 0, v);
         }
-        const auto extra = [&](Flat<R>& flat, const Projection& p, int64_t width) {
+        const auto extra = [&](Flat<R>& flat, const Projection& p, int64_t width,
+                               const ReferenceRows<R>& in) {
             if (p.n_out == 0) return zero(flat, width);
-            const ReferenceRows<R> rows =
-                p.rank > 0 ? through(through(normed, p.name + ".0"), p.name + ".1")
-                           : through(normed, p.name);
-            fill(flat, rows, 0, p.n_out);
+            if (p.rank == 0) return fill(flat, through(in, p.name), 0, p.n_out);
+            ReferenceRows<R> low = through(in, p.name + ".0");
+            if (p.has_tanh)
+                for (auto& row : low)
+                    for (R& value : row) value = std::tanh(value);
+            fill(flat, through(low, p.name + ".1"), 0, p.n_out);
         };
         const int64_t channels = c_.recurrence.decays_by_channel ? c_.key_dim() : 1;
-        extra(decay_, c_.decay_projection, c_.n_states * channels);
-        extra(strength_, c_.strength_projection, c_.n_states);
-        extra(gate_, c_.gate_projection, 0);
+        extra(decay_, c_.decay_projection, c_.n_states * channels, input(ShiftFor::decay));
+        extra(strength_, c_.strength_projection, c_.n_states, normed);
+        extra(gate_, c_.gate_projection, 0, input(ShiftFor::gate));
         zero(q_features_, c_.n_query * c_.key_dim());
         zero(k_features_, c_.n_key_features() * c_.key_dim());
         zero(y_, c_.n_out_heads() * c_.value_dim());
+    }
+
+    // eq. (11)-(13)
+    std::array<ReferenceRows<R>, kShifts> shift(const ReferenceRows<R>& normed) const {
+        const int64_t M = layer_.d_model, rank = c_.shift_rank;
+        const std::vector<R> zeros(static_cast<size_t>(M));
+        const auto mixed = [&](ReferenceRows<R> mixes) {
+            for (size_t t = 0; t < normed.size(); ++t)
+                shift_row(normed[t].data(), t == 0 ? zeros.data() : normed[t - 1].data(), M,
+                          mixes[t].data());
+            return mixes;
+        };
+        const auto project = [&](const ReferenceRows<R>& in, const std::string& name) {
+            return reference_project(in, weights_, c_.prefix + "token_shift." + name,
+                                     layer_.precision);
+        };
+        const ReferenceRows<R> low =
+            project(mixed(ReferenceRows<R>(normed.size(), params_.shift_mu)), "down");
+        std::array<ReferenceRows<R>, kShifts> shifted;
+        for (int64_t i = 0; i < kShifts; ++i) {
+            ReferenceRows<R> part;
+            for (const auto& row : low) {
+                auto& values =
+                    part.emplace_back(row.begin() + i * rank, row.begin() + (i + 1) * rank);
+                for (R& value : values) value = std::tanh(value);
+            }
+            ReferenceRows<R> mixes =
+                project(part, "up." + std::string(kShiftNames[static_cast<size_t>(i)]));
+            for (auto& row : mixes)
+                for (int64_t m = 0; m < M; ++m) row[m] += params_.shift_bias[i * M + m];
+            shifted[static_cast<size_t>(i)] = mixed(std::move(mixes));
+        }
+        return shifted;
     }
 
     void convolve_all() {

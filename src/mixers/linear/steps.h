@@ -54,6 +54,7 @@ struct Params {
     std::vector<R> skip;                    // [states]
     std::vector<R> norm_weight, norm_bias;  // of the output
     std::vector<R> bonus;                   // [states, K]
+    std::vector<R> shift_mu, shift_bias;    // [M], [5, M]
 };
 
 // [heads, out, in] to [heads, in, out]: rows that a product can run along.
@@ -129,6 +130,10 @@ Params<R> read_params(const LinearConfig& config, Get get) {
         p.norm_bias = get(at + config.output_norm_name + ".bias");
     }
     if (config.recurrence.has_bonus) p.bonus = get(at + "bonus");
+    if (config.shift_rank > 0) {
+        p.shift_mu = get(at + "token_shift.mu");
+        p.shift_bias = get(at + "token_shift.bias");
+    }
     return p;
 }
 
@@ -241,6 +246,9 @@ void find_gates(const LinearConfig& config, const Params<R>& p, const R* decay, 
                     g[i] = static_cast<R>(config.decay_bound) *
                            sigmoid(p.rate[s] * (decay[i] + p.dt_bias[i]));
                     break;
+                case Decay::exponential:
+                    g[i] = std::max(-std::exp(decay[i]), static_cast<R>(config.decay_bound));
+                    break;
             }
         }
     }
@@ -289,6 +297,9 @@ void prepare_token(const LinearConfig& config, const Params<R>& p, const TokenRo
         find_features(config, map_of(p.k_map, h), at.k + h * config.n_key / n_keys * D,
                       at.k_features + h * K);
     find_gates(config, p, at.decay, at.strength, at.decay, at.strength);
+    if (config.balances_keys)
+        for (int64_t i = 0; i < config.n_states * K; ++i)
+            at.k_features[i] *= -std::expm1(at.decay[i]);
 }
 
 // The rows of one sequence, as the recurrence finds them.
@@ -371,6 +382,7 @@ void finish_output(const LinearConfig& config, const Params<R>& p, const R* v, c
                 rms_norm({y + h * V, static_cast<size_t>(V)}, weight + h * V, eps);
             break;
         case OutputNorm::layer_norm:
+        case OutputNorm::layer_norm_biased:
             for (int64_t h = 0; h < H; ++h) standardise(V, [&](int64_t i) { return h * V + i; });
             break;
         case OutputNorm::group_norm:  // V groups of H channels that lie side by side

@@ -137,6 +137,7 @@ struct AttentionCore::Call {
     float *q, *sink_q, *k, *v;
     std::span<std::byte> staging;  // of all sequences and kv heads
     size_t staging_each;
+    View<float, 2> sums;
 
     int64_t q_row(int64_t b, int64_t t) const { return (b * T + t) * G * group * D; }
     int64_t kv_row(int64_t b, int64_t t) const { return (b * T + t) * G * D; }
@@ -178,6 +179,10 @@ struct AttentionCore::Call {
         attention.out = q + row;
         attention.sink_q = mixer.has_sink_query() ? sink_q + row : nullptr;
         attention.stride = G * group * D;
+        if (sums.data != nullptr) {
+            attention.sums = &sums(b * T + begin, g * group);
+            attention.sums_stride = sums.stride[0];
+        }
         f(attention);
     }
 };
@@ -244,16 +249,38 @@ void AttentionCore::prefill(const Call& call, Exec& exec) const {
     }
 }
 
+void AttentionCore::copy_leaving(const Chunk& chunk, View<float, 2> k, View<float, 2> v) const {
+    const int64_t B = chunk.x.shape[0], T = chunk.x.shape[1], D = context_.head_dim;
+    const RingPlan ring = ring_plan(chunk.layout);
+    BIFOCAL_CHECK(ring.sink_tokens == 0 && ring.slack == 0, "{} sink tokens, slack {}",
+                  ring.sink_tokens, ring.slack);
+    const auto head = [D](View<float, 2> rows, int64_t row, int64_t g) {
+        return std::span(&rows(row, g * D), static_cast<size_t>(D));
+    };
+    for (int64_t b = 0; b < B; ++b) {
+        const int64_t oldest = std::max<int64_t>(0, chunk.pos[b] - ring.window);
+        const int64_t newest = std::min(chunk.pos[b], chunk.pos[b] + T - ring.window);
+        for (int64_t g = 0; g < context_.n_kv_heads; ++g) {
+            const KvSlots slots = kv_slots(chunk.layout, chunk.states[b], g);
+            for (int64_t token = oldest; token < newest; ++token) {
+                const int64_t row = b * T + token + ring.window - chunk.pos[b];
+                slots.read(ring.slot(token), head(k, row, g), head(v, row, g));
+            }
+        }
+    }
+}
+
 void AttentionCore::run(const Chunk& chunk, View<float, 2> q, View<float, 2> k, View<float, 2> v,
-                        Exec& exec) const {
+                        Exec& exec, View<float, 2> sums) const {
     const int64_t B = chunk.x.shape[0], T = chunk.x.shape[1], D = context_.head_dim;
     const int64_t H = context_.n_heads, G = context_.n_kv_heads;
     const Workspace::Frame frame(exec.workspace);
     const std::span<float> angles = exec.workspace.take<float>(B * 2 * D);
     float* const sink_q =
         has_sink_query() ? exec.workspace.take<float>(B * T * H * D).data() : q.data;
-    Call call{*this, chunk, ring_plan(chunk.layout), T, G, D, H / G, q.data, sink_q, k.data, v.data,
-              {},    0};
+    Call call{
+        *this, chunk, ring_plan(chunk.layout), T, G, D, H / G, q.data, sink_q, k.data, v.data, {},
+        0,     sums};
     if (config_.ring) {
         call.staging_each = stage_bytes(call.ring, T, D, chunk.layout.field("k").dtype);
         call.staging =

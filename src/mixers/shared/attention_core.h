@@ -35,9 +35,14 @@ class AttentionCore {
     // Scratch of run().
     size_t workspace_bytes(const StateLayout& layout, int64_t batch, int64_t n_tokens) const;
     // q: [B * T, H·D], becomes what the heads give; k, v: [B * T, G·D]; all as projected. k is
-    // overwritten.
-    void run(const Chunk& chunk, View<float, 2> q, View<float, 2> k, View<float, 2> v,
-             Exec& exec) const;
+    // overwritten by the normed and rotated keys. sums, if given: [B * T, H], each head's sum of
+    // e^(score - its largest score).
+    void run(const Chunk& chunk, View<float, 2> q, View<float, 2> k, View<float, 2> v, Exec& exec,
+             View<float, 2> sums = {}) const;
+    // Before run(): row t of k, v [B * T, G·D] gets what the ring holds of the token that leaves
+    // the window when token t of the chunk comes in; rows of tokens that it does not hold stay as
+    // they are. REQUIRES: a window without sink tokens or slack.
+    void copy_leaving(const Chunk& chunk, View<float, 2> k, View<float, 2> v) const;
 
     DenseAttention dense(const WeightMap& weights, const StateOptions& options) const;
     std::string describe() const;

@@ -29,9 +29,7 @@ class Run {
         if (c_.rope) table_ = ops::make_rope_table(*c_.rope).value();
     }
 
-    // mix(t, h, out): what head h of query t reads.
-    template <class Mix>
-    Rows<Real> heads(Mix mix) {
+    void prepare() {
         Rows<Real> normed(T_);
         for (int64_t t = 0; t < T_; ++t) {
             normed[t].assign(x_.row(t).begin(), x_.row(t).end());
@@ -48,6 +46,13 @@ class Run {
             for (Real& value : k_[t]) value = kv_rounded(value, a_.kv_dtype);
             for (Real& value : v_[t]) value = kv_rounded(value, a_.kv_dtype);
         }
+    }
+    DenseAttention::Inputs<Real> inputs() const { return {q_, k_, v_}; }
+
+    // mix(t, h, out): what head h of query t reads.
+    template <class Mix>
+    Rows<Real> heads(Mix mix) {
+        prepare();
         Rows<Real> mixed(T_, std::vector<Real>(static_cast<size_t>(c_.n_heads * D_)));
         for (int64_t t = 0; t < T_; ++t) {
             for (int64_t h = 0; h < c_.n_heads; ++h) mix(t, h, &mixed[t][h * D_]);
@@ -182,6 +187,13 @@ ReferenceRows<Real> DenseAttention::heads(View<Real, 2> x) const {
     return run.heads([&](int64_t t, int64_t h, Real* out) { run.attend(t, h, out); });
 }
 
+template <class Real>
+DenseAttention::Inputs<Real> DenseAttention::inputs(View<Real, 2> x) const {
+    Run<Real> run(*this, x);
+    run.prepare();
+    return run.inputs();
+}
+
 ReferenceRows<double> DenseAttention::heads_recurrent(View<double, 2> x) const {
     Run<double> run(*this, x);
     return run.heads([&](int64_t t, int64_t h, double* out) { run.attend_held(t, h, out); });
@@ -194,6 +206,8 @@ void DenseAttention::add_result(const ReferenceRows<Real>& heads, View<Real, 2> 
 
 template ReferenceRows<double> DenseAttention::heads<double>(View<double, 2>) const;
 template ReferenceRows<float> DenseAttention::heads<float>(View<float, 2>) const;
+template DenseAttention::Inputs<double> DenseAttention::inputs<double>(View<double, 2>) const;
+template DenseAttention::Inputs<float> DenseAttention::inputs<float>(View<float, 2>) const;
 template void DenseAttention::add_result<double>(const ReferenceRows<double>&,
                                                  View<double, 2>) const;
 template void DenseAttention::add_result<float>(const ReferenceRows<float>&, View<float, 2>) const;

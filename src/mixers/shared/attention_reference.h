@@ -23,6 +23,13 @@ struct DenseAttention {
     // plain path that fast ones may err twice as much as).
     template <class Real>
     ReferenceRows<Real> heads(View<Real, 2> x) const;
+    // What attention is made from: q, k, v after eq. (1)-(3), k and v as the cache holds them.
+    template <class Real>
+    struct Inputs {
+        ReferenceRows<Real> q, k, v;  // [T, H·D], [T, G·D]
+    };
+    template <class Real>
+    Inputs<Real> inputs(View<Real, 2> x) const;
     // The same as a recurrence: a list of sinks and a queue of the window instead of a mask, a
     // running softmax instead of two passes.
     ReferenceRows<double> heads_recurrent(View<double, 2> x) const;

@@ -29,6 +29,25 @@ void write_as(const KvSlots& kv, int64_t slot, std::span<const float> key,
     }
 }
 
+template <class T>
+float loaded(T x) {
+    if constexpr (sizeof(T) == 4) return x;
+    return bf16_to_f32(static_cast<uint16_t>(x));
+}
+
+template <class T>
+void read_as(const KvSlots& kv, int64_t slot, std::span<float> key, std::span<float> value) {
+    const int64_t D = kv.head_dim, first = slot / kPanel * kPanel;
+    const int64_t n = std::min(kPanel, kv.slots - first);
+    const T* k = reinterpret_cast<const T*>(kv.keys) + first * D + slot - first;
+    for (int64_t d = 0; d < D; ++d) key[d] = loaded<T>(k[d * n]);
+    for (int64_t d0 = 0; d0 < D; d0 += kPanel) {
+        const int64_t width = std::min(kPanel, D - d0);
+        const T* v = reinterpret_cast<const T*>(kv.values) + d0 * kv.slots + slot * width;
+        for (int64_t d = 0; d < width; ++d) value[d0 + d] = loaded<T>(v[d]);
+    }
+}
+
 // Keys of slots that share a panel on both sides.
 template <class T>
 void copy_keys(const KvSlots& to, int64_t to_slot, const KvSlots& from, int64_t from_slot,
@@ -77,6 +96,15 @@ void widen(const std::byte* rows, int64_t n, int64_t width, size_t elem_bytes, s
 void KvSlots::write(int64_t slot, std::span<const float> key, std::span<const float> value) {
     if (dtype == DType::f32) return write_as<float>(*this, slot, key, value);
     write_as<uint16_t>(*this, slot, key, value);
+}
+
+void KvSlots::read(int64_t slot, std::span<float> key, std::span<float> value) const {
+    if (dtype == DType::f32) return read_as<float>(*this, slot, key, value);
+    read_as<uint16_t>(*this, slot, key, value);
+}
+
+float KvSlots::rounded(DType dtype, float x) {
+    return dtype == DType::f32 ? x : loaded(stored<uint16_t>(x));
 }
 
 void KvSlots::copy(int64_t to, const KvSlots& other, int64_t from, int64_t n) {

@@ -68,6 +68,9 @@ struct KvSlots {
     int64_t value_panels() const { return (head_dim + kPanel - 1) / kPanel; }
 
     void write(int64_t slot, std::span<const float> key, std::span<const float> value);  // [D] each
+    void read(int64_t slot, std::span<float> key, std::span<float> value) const;
+    // What a number becomes when it is written and read again.
+    static float rounded(DType dtype, float x);
     // Slots [from, from + n) of `other` to [to, to + n) here. Same dtype and D.
     void copy(int64_t to, const KvSlots& other, int64_t from, int64_t n);
 

@@ -49,7 +49,8 @@ class Piece {
             const int64_t token = stage_.turn_begin(turn) + column / a_.group;
             Column& at = columns_[c];
             at.head = column % a_.group;
-            at.row = (token - stage_.begin) * a_.stride + at.head * D_;
+            at.token = token - stage_.begin;
+            at.row = at.token * a_.stride + at.head * D_;
             at.sinks = plan_.sinks_seen(token);
             at.own = plan_.own_turn_seen(token);
             at.last = plan_.last_turn_seen(token);
@@ -71,6 +72,7 @@ class Piece {
     struct Column {
         int64_t head;
         int64_t row;                 // where its query and output lie
+        int64_t token;               // of the chunk
         SlotRange sinks, own, last;  // slots seen
         float max, sum;              // of what it has seen so far
     };
@@ -214,6 +216,8 @@ class Piece {
 
     void write_out() const {
         for (int64_t c = 0; c < n_; ++c) {
+            if (a_.sums != nullptr)
+                a_.sums[columns_[c].token * a_.sums_stride + columns_[c].head] = columns_[c].sum;
             const float scale = 1.0f / columns_[c].sum;
             float* row = a_.out + columns_[c].row;
             for (int64_t d = 0; d < D_; ++d) {

@@ -27,6 +27,11 @@ struct RingAttention {
     float* out = nullptr;           // may be q
     int64_t stride = 0;
 
+    // Sums of e^(score - largest score), of head h of token i at i · sums_stride + h; null: not
+    // wanted.
+    float* sums = nullptr;
+    int64_t sums_stride = 0;
+
     int64_t n_pieces() const;
     void run(int64_t piece) const;
 };

@@ -90,6 +90,7 @@ Result<ModelSpec> make_model_spec(const Family& family, const Hyperparameters& n
         layer.d_ff = n.d_ff[i];
         LayerContext& context = layer.context;
         context.layer = i;
+        context.n_layers = n.n_layers;
         context.d_model = n.d_model;
         context.n_heads = n.n_heads[i];
         context.n_kv_heads = n.n_kv_heads[i];

@@ -12,8 +12,9 @@ void fill_lightning(LinearConfig& config, const LayerContext& layer, OptionReade
     // minimax: 2^(-8(h+1)/H) (1 - layer/(layers-1+1e-5) + 1e-5); halo: without the layer's factor;
     // fla: (8/H)(1 - layer/layers) h.
     const std::string slopes = options.choice("slopes", "halo", {"halo", "minimax", "fla"});
+    const auto model_layers = layer.n_layers > 0 ? std::optional(layer.n_layers) : std::nullopt;
     const int64_t n_layers =
-        slopes == "halo" ? 0 : options.integer("n_layers", std::nullopt, 1, 1 << 20);
+        slopes == "halo" ? 0 : options.integer("n_layers", model_layers, 1, 1 << 20);
     const auto H = static_cast<double>(config.n_states), at = static_cast<double>(layer.layer);
     const auto L = static_cast<double>(n_layers);
     for (int64_t h = 0; h < config.n_states; ++h) {

@@ -16,6 +16,10 @@ std::span<const Rule> rules() {
         {"mamba2", "a step that decays and writes, convolutions, a skip", fill_mamba2},
         {"gdn", "gated delta rule", fill_gdn},
         {"kda", "delta rule with a decay for each channel", fill_kda},
+        {"rwkv6", "RWKV-6: a decay for each channel, a bonus for the newest token, token shift",
+         fill_rwkv6},
+        {"rad_rwkv6", "RAD-RWKV6: the same without bonus, keys balanced by what is kept",
+         fill_rad_rwkv6},
         {"liger", "softmax features, decays from the keys themselves", fill_liger},
         {"dijiang", "features of a cosine transform, a constant decay", fill_dijiang},
     };

@@ -40,6 +40,8 @@ void fill_gla(LinearConfig&, const LayerContext&, OptionReader&);
 void fill_mamba2(LinearConfig&, const LayerContext&, OptionReader&);
 void fill_gdn(LinearConfig&, const LayerContext&, OptionReader&);
 void fill_kda(LinearConfig&, const LayerContext&, OptionReader&);
+void fill_rwkv6(LinearConfig&, const LayerContext&, OptionReader&);
+void fill_rad_rwkv6(LinearConfig&, const LayerContext&, OptionReader&);
 void fill_liger(LinearConfig&, const LayerContext&, OptionReader&);
 void fill_dijiang(LinearConfig&, const LayerContext&, OptionReader&);
 
