@@ -9,11 +9,13 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "cli/bench_mixer.h"
 #include "cli/commands.h"
 #include "cli/interrupt.h"
 #include "cli/memory_report.h"
 #include "cli/model_args.h"
 #include "cli/report.h"
+#include "cli/spread.h"
 #include "core/bandwidth.h"
 #include "core/cpu_features.h"
 #include "core/json/json.h"
@@ -132,15 +134,6 @@ Result<std::vector<Measurement>> bench_prefill(const BenchArgs& args, const Mode
         }
     }
     return out;
-}
-
-struct Spread {
-    double low, median, high;  // quartiles
-};
-
-Spread spread_of(std::vector<double> values) {
-    std::ranges::sort(values);
-    return {quantile(values, 0.25), quantile(values, 0.5), quantile(values, 0.75)};
 }
 
 // Speed against the first position: the median over repeats of the ratio within a repeat.
@@ -271,6 +264,7 @@ void add_bench_command(CLI::App& app, int& exit_status) {
     sub->footer(kDecodeExample);
     add_bench(*sub, true, exit_status);
     add_bench(*sub, false, exit_status);
+    add_bench_mixer_command(*sub, exit_status);
 }
 
 }  // namespace bifocal::cli

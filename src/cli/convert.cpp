@@ -9,6 +9,7 @@
 #include "cli/commands.h"
 #include "cli/model_args.h"
 #include "cli/report.h"
+#include "cli/text_input.h"
 #include "core/progress.h"
 
 namespace bifocal::cli {
@@ -21,7 +22,7 @@ constexpr const char* kExample =
     "student";
 
 struct ConvertArgs {
-    std::string model, attention, out, dtype, layers;
+    std::string model, attention, out, dtype, layers, calibrate;
     uint64_t seed = 0;
     bool force = false;
 };
@@ -63,8 +64,17 @@ Status convert(const ConvertArgs& args) {
     if (!args.dtype.empty()) options.dtype = dtype_from_name(args.dtype);
     options.replaces = args.force;
     options.seed = args.seed;
-    std::unique_ptr<Progress> progress;
+    if (!args.calibrate.empty()) {
+        const TextArgs text{.text = {}, .file = args.calibrate, .has_file = true};
+        BIFOCAL_TRY(options.calibration_text, read_text(text, "calibration text"));
+    }
+    std::unique_ptr<Progress> calibrating, progress;
+    options.on_calibrated_layer = [&](int64_t done, int64_t total) {
+        if (!calibrating) calibrating = std::make_unique<Progress>("calibrating", total, "layers");
+        calibrating->update(done);
+    };
     options.on_layer = [&](int64_t done, int64_t total) {
+        calibrating.reset();
         if (!progress) progress = std::make_unique<Progress>("converting", total, "layers");
         progress->update(done);
     };
@@ -81,6 +91,8 @@ Status convert(const ConvertArgs& args) {
                                          : fmt::format("{} tensors, {} numbers, untrained",
                                                        count_text(made.n_created),
                                                        count_text(made.n_created_values))}}));
+    if (made.n_calibrated > 0)
+        fmt::print("sinks of {} layers are calibrated on {}\n", made.n_calibrated, args.calibrate);
     return {};
 }
 
@@ -100,6 +112,8 @@ void add_convert_command(CLI::App& app, int& exit_status) {
     sub->add_option("--dtype", args->dtype,
                     "of matrices; default: as stored, bf16 if they are quantised")
         ->check(CLI::IsMember({"f32", "bf16", "f16"}));
+    sub->add_option("--calibrate", args->calibrate,
+                    "text whose lost attention new learned sinks begin as; else they begin at 0");
     sub->add_option("-s,--seed", args->seed, "of new weights that begin at random")
         ->capture_default_str();
     sub->add_flag("--force", args->force, "replace a folder that is there");

@@ -12,8 +12,6 @@
 namespace bifocal {
 namespace {
 
-constexpr std::string_view kSinks = "self_attn.sinks";
-
 std::vector<float> floats(const Tensor& tensor, float offset) {
     std::vector<float> values(static_cast<size_t>(tensor.elems()));
     dequantise_row(tensor.dtype, tensor.bytes.data(), values);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <set>
 
 #include "core/atomic_file.h"
@@ -14,6 +15,8 @@
 #include "formats/safetensors/writer.h"
 #include "formats/tokenizer/gguf_metadata.h"
 #include "formats/tokenizer/json_writer.h"
+#include "model/build.h"
+#include "model/calibrate.h"
 #include "model/identity.h"
 #include "model/source.h"
 #include "model/student.h"
@@ -54,6 +57,7 @@ class Conversion {
 
     Status run() {
         BIFOCAL_TRY_STATUS(choose_layout());
+        if (options_.calibration_text) BIFOCAL_TRY_STATUS(calibrate(*options_.calibration_text));
         const auto n_layers = static_cast<int64_t>(source_.spec.layers.size());
         for (const char* name : {"model.embed_tokens.weight", "model.norm.weight"}) {
             BIFOCAL_TRY(Tensor tensor, finder_.model_weight(name, true));
@@ -100,6 +104,61 @@ class Conversion {
         return {};
     }
 
+    // Sinks that the student has and its teacher does not.
+    Result<std::vector<SinkTask>> sink_tasks() {
+        std::vector<SinkTask> tasks;
+        for (int64_t i = 0; i < std::ssize(mixers_); ++i) {
+            std::vector<WeightSpec> wanted = mixers_[i]->weights();
+            const auto sinks = std::ranges::find(wanted, kSinks, &WeightSpec::name);
+            const int64_t window = layout_[i].options.value("window", int64_t{0});
+            if (sinks == wanted.end() || window == 0) continue;
+            sinks->required = false;
+            BIFOCAL_TRY(const Tensor own, finder_.layer_weight(i, *sinks));
+            if (!own.bytes.empty()) continue;
+            const LayerSpec& layer = source_.spec.layers[i];
+            SinkTask task{i, window, layout_[i].options.value("sink_tokens", int64_t{0}), {}};
+            BIFOCAL_TRY(const std::unique_ptr<Mixer> teacher,
+                        make_mixer(layer.mixer, layer.context));
+            for (const WeightSpec& weight : teacher->weights()) {
+                BIFOCAL_TRY(Tensor tensor, finder_.layer_weight(i, weight));
+                if (!tensor.bytes.empty()) task.weights.emplace(weight.name, std::move(tensor));
+            }
+            tasks.push_back(std::move(task));
+        }
+        return tasks;
+    }
+
+    Status calibrate(const std::string& text) {
+        BIFOCAL_TRY(const std::vector<SinkTask> tasks, sink_tasks());
+        if (tasks.empty())
+            return Error{.what = "nothing to calibrate",
+                         .where = "--calibrate",
+                         .expected = "a layout with sink=learned and a teacher without sinks",
+                         .got = options_.attention,
+                         .kind = ErrorKind::usage};
+        if (!source_.tokenizer)
+            return Error{.what = "the teacher has no tokenizer for the text",
+                         .where = source_.checkpoint.where};
+        int64_t longest = 0;
+        for (const SinkTask& task : tasks)
+            longest = std::max(longest, task.window + task.sink_tokens);
+        BIFOCAL_TRY(std::vector<int32_t> tokens, source_.tokenizer->encode(text));
+        if (std::ssize(tokens) <= longest)
+            return Error{.what = "the calibration text is too short",
+                         .where = "--calibrate",
+                         .expected = fmt::format("more than {} tokens, window and sinks", longest),
+                         .got = fmt::format("{}", tokens.size())};
+        const int64_t most = std::max(kCalibrationTokens, 4 * longest);
+        tokens.resize(std::min(tokens.size(), static_cast<size_t>(most)));
+        ModelInfo info;
+        BIFOCAL_TRY(const Decoder teacher, build_decoder(source_.spec, finder_, {}, info));
+        BIFOCAL_TRY(auto sinks,
+                    calibrate_sinks(teacher, tasks, tokens, options_.on_calibrated_layer));
+        for (size_t i = 0; i < tasks.size(); ++i)
+            calibrated_.emplace(name_of(tasks[i].layer, kSinks), std::move(sinks[i]));
+        return {};
+    }
+
     Status convert_layer(int64_t layer) {
         std::set<std::string, std::less<>> done;
         for (const WeightSpec& weight : mixers_[layer]->weights()) {
@@ -138,6 +197,10 @@ class Conversion {
         const std::string name = name_of(layer, weight.name);
         Rng rng{hash_bytes(std::as_bytes(std::span(name)), options_.seed)};
         if (weight.init.fill) weight.init.fill(values, rng);
+        if (const auto found = calibrated_.find(name); found != calibrated_.end()) {
+            std::ranges::copy(found->second, values.begin());
+            ++counts_.n_calibrated;
+        }
         ++counts_.n_created;
         counts_.n_created_values += made.elems();
         created_.insert(name);
@@ -165,6 +228,7 @@ class Conversion {
     std::vector<std::unique_ptr<Mixer>> mixers_;
     std::vector<safetensors::NamedTensor> tensors_;
     std::set<std::string, std::less<>> created_;
+    std::map<std::string, std::vector<float>, std::less<>> calibrated_;
     Converted counts_;
 };
 

@@ -19,13 +19,16 @@ struct ConvertOptions {
     std::optional<DType> dtype = {};   // of matrices; none: as stored, bf16 if quantised
     bool replaces = false;             // an existing folder
     uint64_t seed = 0;                 // of new weights that begin at random
+    std::optional<std::string> calibration_text = {};  // for new learned sinks; none: they are 0
     std::function<void(int64_t done, int64_t total)> on_layer = {};
+    std::function<void(int64_t done, int64_t total)> on_calibrated_layer = {};
 };
 
 struct Converted {
     int64_t n_tensors = 0, n_created = 0;  // all, and those the teacher did not have
     int64_t n_created_values = 0;
-    int64_t bytes = 0;  // of all tensors
+    int64_t n_calibrated = 0;  // of the created
+    int64_t bytes = 0;         // of all tensors
 };
 
 // `teacher`: a .gguf file or a folder. `student`: a folder, which is whole or not there.

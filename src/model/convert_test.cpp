@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "formats/safetensors/file.h"
 #include "model/model_spec.h"
 #include "model/testing/checkpoint_copy.h"
 #include "model/testing/golden.h"
@@ -14,7 +15,10 @@ namespace bifocal {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::Gt;
 using ::testing::HasSubstr;
+using ::testing::Lt;
 
 class Convert : public testing::CheckpointCopy {
   protected:
@@ -60,6 +64,71 @@ TEST_F(Convert, AWindowedStudentIsItsTeacherBitByBit) {
             EXPECT_EQ(student.spec().layers[0].mixer.to_string(), teacher.info().layers[0].mixer);
         }
     }
+}
+
+// A copy of llama_tied that knows letters.
+class Calibrate : public Convert {
+  protected:
+    void SetUp() override {
+        Convert::SetUp();
+        copy("llama_tied");
+        json::Json vocab = json::Json::object();
+        for (int i = 0; i < 26; ++i) vocab[std::string(1, static_cast<char>('a' + i))] = i;
+        vocab["ab"] = 26;
+        const json::Json tokenizer = {
+            {"model", {{"type", "BPE"}, {"vocab", vocab}, {"merges", {"a b"}}}}};
+        std::ofstream(folder_ / "tokenizer.json") << json::to_text(tokenizer);
+    }
+    Result<Converted> calibrated(const std::string& attention, std::optional<std::string> text) {
+        ConvertOptions options;
+        options.attention = attention;
+        options.replaces = true;
+        options.calibration_text = std::move(text);
+        return convert_model(folder_, student(), options);
+    }
+    std::vector<float> sinks() const {
+        const auto file = safetensors::File::open(student() + "/model.safetensors").value();
+        std::vector<float> all;
+        for (const safetensors::TensorInfo& info : file.tensors()) {
+            if (!info.name.ends_with("self_attn.sinks")) continue;
+            const Tensor tensor = file.tensor(info.name).value();
+            const auto* const at = reinterpret_cast<const float*>(tensor.bytes.data());
+            all.insert(all.end(), at, at + tensor.elems());
+        }
+        return all;
+    }
+};
+
+TEST_F(Calibrate, NewSinksBeginAsWhatTheWindowLosesOnAText) {
+    std::string text, other;
+    for (int i = 0; i < 90; ++i) text += static_cast<char>('a' + i * 7 % 26);
+    for (int i = 0; i < 90; ++i) other += static_cast<char>('a' + i * 5 % 11);
+    for (const std::string attention :
+         {"sliding_window:window=9,sink=learned", "bifocal:window=7,far=mlstm,sink=learned"}) {
+        ASSERT_TRUE(calibrated(attention, std::nullopt).ok());
+        EXPECT_THAT(sinks(), Each(0.0f)) << attention;
+        const auto made = calibrated(attention, text);
+        ASSERT_TRUE(made.ok()) << made.error().message();
+        EXPECT_GT(made->n_calibrated, 0);
+        const std::vector<float> on_text = sinks();
+        // Dozens of lost tokens whose scores are near 0.
+        EXPECT_THAT(on_text, Each(AllOf(Gt(0.0f), Lt(9.0f)))) << attention;
+        ASSERT_TRUE(calibrated(attention, other).ok());
+        EXPECT_NE(sinks(), on_text) << attention;
+    }
+}
+
+TEST_F(Calibrate, WhatCannotBeIsSaid) {
+    const auto refusal = [&](const std::string& attention, const std::string& text) {
+        const auto made = calibrated(attention, text);
+        EXPECT_FALSE(std::filesystem::exists(student()));
+        return made.ok() ? std::string("accepted") : made.error().message();
+    };
+    EXPECT_THAT(refusal("sliding_window:window=9", "text"), HasSubstr("nothing to calibrate"));
+    EXPECT_THAT(refusal("sliding_window:window=900,sink=learned", "tooshort"),
+                AllOf(HasSubstr("too short"), HasSubstr("more than 900 tokens")));
+    std::filesystem::remove(folder_ / "tokenizer.json");
+    EXPECT_THAT(refusal("sliding_window:window=9,sink=learned", "text"), HasSubstr("no tokenizer"));
 }
 
 TEST_F(Convert, AGgufTeacherGivesTheSame) {

@@ -89,6 +89,7 @@ void Decoder::forward(const Step& step, const StatePlan& plan, View<float, 2> lo
     embed(*this, step.tokens, rows, exec);
     for (size_t i = 0; i < layers.size(); ++i) {
         for (int64_t b = 0; b < B; ++b) slots[b] = step.states[b] + plan.offsets[i];
+        if (step.before_layer) step.before_layer(static_cast<int64_t>(i), rows);
         layers[i].mixer->forward({x, step.pos, slots, plan.layers[i]}, exec);
         layers[i].ffn.forward(rows, exec);
     }

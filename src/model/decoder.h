@@ -2,6 +2,7 @@
 // Decoder::forward in decoder.cpp.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -23,6 +24,8 @@ struct Step {
     std::span<const int64_t> pos;        // [B]
     std::span<std::byte* const> states;  // [B] each a sequence's whole state, see StatePlan
     enum class Logits { none, last, all } logits = Logits::last;
+    // Sees the residual stream [B * T, M] before each layer's mixer.
+    std::function<void(int64_t layer, View<const float, 2> x)> before_layer = {};
 };
 
 // Where each layer's state lies in a sequence's one block of bytes.

@@ -37,7 +37,7 @@ const WeightRow kLayerRows[] = {
     {"self_attn.o_proj.bias", "attn_output.bias", {d_model}},
     {"self_attn.q_norm.weight", "attn_q_norm.weight", {head_dim}},
     {"self_attn.k_norm.weight", "attn_k_norm.weight", {head_dim}},
-    {"self_attn.sinks", "attn_sinks.weight", {heads}},
+    {kSinks, "attn_sinks.weight", {heads}},
 
     // One name, two meanings: before the feed-forward, or on the mixer's result.
     {"post_attention_layernorm.weight", "ffn_norm.weight", {d_model}, {}, {}, {}, 0, When::no_post_norm},

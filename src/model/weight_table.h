@@ -21,6 +21,8 @@ struct Checkpoint {
     bool is_qk_paired = false;  // rows of q and k are stored as (pair, half), see unpaired_rows()
 };
 
+inline constexpr std::string_view kSinks = "self_attn.sinks";  // learned sink logits
+
 // Sizes that shapes are written in.
 enum class Dim : uint8_t { none, vocab, d_model, d_ff, q_rows, kv_rows, head_dim, heads };
 

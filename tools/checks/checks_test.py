@@ -8,9 +8,10 @@ import tempfile
 import unittest
 
 HERE = pathlib.Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE.parent)]
+sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parent / "plots")]
 
 import banned  # noqa: E402
+import bifocal_picture  # noqa: E402
 import docs  # noqa: E402
 import fetch_model  # noqa: E402
 import fuzz  # noqa: E402
@@ -206,6 +207,11 @@ class FrontDoor(unittest.TestCase):
         self.assertEqual(self.dev("help").returncode, 0)
         for words in (["biuld"], ["build", "fast"], ["fmt", "--chek"], ["new-mixer", "Bad"], ["setup", "tset"]):
             self.assertEqual(self.dev(*words).returncode, 2, words)
+
+
+class Picture(unittest.TestCase):
+    def test_is_what_its_script_draws(self):
+        self.assertEqual(bifocal_picture.OUT.read_text(encoding="utf-8"), bifocal_picture.picture())
 
 
 if __name__ == "__main__":

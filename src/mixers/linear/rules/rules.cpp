@@ -40,6 +40,15 @@ void read_rule(OptionReader& options, std::string_view option, LinearConfig& con
         rule->fill(config, layer, options);
 }
 
+Result<LinearConfig> read_config(const MixerSpec& spec, const LayerContext& layer) {
+    OptionReader options(spec);
+    LinearConfig config;
+    read_rule(options, "rule", config, layer);
+    BIFOCAL_TRY(config.spec, options.finish());
+    BIFOCAL_TRY_STATUS(check_fit(config));
+    return config;
+}
+
 Status check_fit(const LinearConfig& config) {
     const auto unfit = [&](std::string what, std::string expected, int64_t got) {
         return Error{.what = std::move(what),

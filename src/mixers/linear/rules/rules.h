@@ -22,6 +22,8 @@ const Rule* find_rule(std::string_view name);  // null: there is none
 // The option that names a rule, and then the rule's own.
 void read_rule(OptionReader& options, std::string_view option, LinearConfig& config,
                const LayerContext& layer);
+// A layer's config from a spec of kind `linear`: option `rule` and the rule's own.
+Result<LinearConfig> read_config(const MixerSpec& spec, const LayerContext& layer);
 // Whether heads and sizes go together.
 Status check_fit(const LinearConfig& config);
 

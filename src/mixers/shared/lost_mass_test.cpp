@@ -1,0 +1,64 @@
+// lost_mass() against its definition in double, and what it is for: a sink with that logit gives a
+// window the teacher's own weights.
+#include "mixers/shared/lost_mass.h"
+
+#include <gtest/gtest.h>
+
+#include "mixers/contract/subject.h"
+#include "mixers/shared/attention_reference.h"
+
+namespace bifocal {
+namespace {
+
+double defined(const DenseAttention& dense, const std::vector<double>& stream, int64_t h,
+               int64_t window, int64_t sinks) {
+    const LayerContext& c = dense.context;
+    const int64_t T = std::ssize(stream) / c.d_model, D = c.head_dim;
+    std::vector<double> copy = stream;
+    const auto in = dense.inputs(View<double, 2>(copy.data(), {T, c.d_model}));
+    double sum = 0;
+    int64_t n = 0;
+    for (int64_t t = window + sinks; t < T; ++t, ++n) {
+        double mass = 0;
+        for (int64_t j = sinks; j <= t - window; ++j) {
+            double score = 0;
+            for (int64_t d = 0; d < D; ++d)
+                score += in.q[t][h * D + d] * in.k[j][h / (c.n_heads / c.n_kv_heads) * D + d];
+            mass += std::exp(static_cast<double>(c.scale) * score);
+        }
+        sum += std::log(mass);
+    }
+    return sum / static_cast<double>(n);
+}
+
+TEST(LostMass, IsWhatItsDefinitionSays) {
+    for (const bool has_extras : {false, true}) {
+        LayerContext context = small_layer();
+        context.qk_norm = context.qkv_bias = has_extras;
+        context.norm_offset = has_extras ? 1.0f : 0.0f;
+        context.precision = Precision::exact;
+        ContractCase c{.name = "full", .spec = {"full_attention"}, .context = context};
+        const contract::Subject subject(c);
+        const int64_t T = 75;
+        const std::vector<float> x = subject.rows(9, T);
+        const DenseAttention dense{.context = context,
+                                   .kv_dtype = DType::f32,
+                                   .weights = reference_weights(subject.weights())};
+        ThreadPool pool(2);
+        for (const auto& [window, sinks] :
+             {std::pair{1, 0}, std::pair{9, 0}, std::pair{20, 4}, std::pair{74, 0}}) {
+            const auto mass = lost_mass(context, subject.weights(),
+                                        View<const float, 2>(x.data(), {T, context.d_model}),
+                                        window, sinks, pool);
+            ASSERT_TRUE(mass.ok());
+            ASSERT_EQ(std::ssize(*mass), context.n_heads);
+            for (int64_t h = 0; h < context.n_heads; ++h)
+                EXPECT_NEAR((*mass)[h], defined(dense, {x.begin(), x.end()}, h, window, sinks),
+                            1e-5)
+                    << "window " << window << ", sinks " << sinks << ", head " << h;
+        }
+    }
+}
+
+}  // namespace
+}  // namespace bifocal
