@@ -21,7 +21,8 @@ const char* const kCases[] = {
     "llama",           "llama_tied",   "llama3_rope",    "llama_linear_rope",
     "llama_yarn_rope", "smollm3",      "smollm3_layers", "mistral",
     "qwen2",           "qwen2_window", "qwen3",          "phi3",
-    "phi3_longrope",   "gemma3",
+    "phi3_longrope",   "gemma3",       "gpt_oss",      "gpt_oss_mxfp4",
+    "minimax",
 };
 
 class GoldenModel : public ::testing::TestWithParam<const char*> {};

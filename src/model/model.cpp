@@ -88,10 +88,15 @@ void count_tensors(const WeightMap& tensors, ModelInfo& info) {
     std::ranges::sort(info.dtypes, std::ranges::greater{}, &DTypeCount::bytes);
 }
 
-// Frequencies that were read into the spec are not weights of a layer.
-void note_unused(const WeightFinder& finder, std::vector<std::string>& notes) {
+// Frequencies that were read into the spec are not weights of a layer, nor is what repeats it.
+void note_unused(const WeightFinder& finder, const Family& family,
+                 std::vector<std::string>& notes) {
     std::vector<std::string> names = finder.unused();
-    std::erase_if(names, [](const std::string& name) { return name.starts_with("rope_f"); });
+    std::erase_if(names, [&](const std::string& name) {
+        return name.starts_with("rope_f") ||
+               std::ranges::any_of(family.derived_tensors,
+                                   [&](std::string_view tail) { return name.ends_with(tail); });
+    });
     if (names.empty()) return;
     constexpr size_t kShown = 8;
     const size_t n = names.size();
@@ -123,7 +128,7 @@ Result<Model> Model::load(const std::string& path, const ModelOptions& options) 
     BIFOCAL_TRY_STATUS(replace_layout(source.spec, options.attention));
     WeightFinder finder(source.checkpoint, source.spec);
     BIFOCAL_TRY(impl->decoder, build_decoder(source.spec, finder, options, info));
-    note_unused(finder, impl->notes);
+    note_unused(finder, *source.family, impl->notes);
     impl->tokenizer = std::move(source.tokenizer);
     impl->chat_template = std::move(source.chat_template);
     return Model(std::move(impl));
