@@ -49,7 +49,7 @@ std::string golden(const std::string& name) {
 
 TEST_F(Convert, AWindowedStudentIsItsTeacherBitByBit) {
     for (const char* name : {"llama", "llama_tied", "llama3_rope", "mistral", "phi3", "qwen2",
-                             "qwen3", "smollm3", "gemma3"}) {
+                             "qwen3", "smollm3", "gemma3", "gpt_oss", "gpt_oss_mxfp4"}) {
         for (const std::string attention :
              {"sliding_window:window=9", "sliding_window:window=12,sink_tokens=4", "full"}) {
             convert(golden(name), attention);
@@ -59,6 +59,19 @@ TEST_F(Convert, AWindowedStudentIsItsTeacherBitByBit) {
             EXPECT_EQ(logits(student), logits(teacher)) << name << ", " << attention;
             EXPECT_EQ(student.spec().layers[0].mixer.to_string(), teacher.info().layers[0].mixer);
         }
+    }
+}
+
+TEST_F(Convert, ExpertsAndLayersThatStayAreTheTeachersOwn) {
+    ConvertOptions options;
+    options.layers = {1};
+    for (const auto& [name, attention] :
+         {std::pair{"minimax", "full"}, std::pair{"gpt_oss", "full:sink=learned"},
+          std::pair{"gpt_oss_mxfp4", "full:sink=learned"}}) {
+        convert(golden(name), attention, options);
+        const Model student = testing::load_exact(this->student());
+        EXPECT_EQ(student.notes(), std::vector<std::string>{}) << name;
+        EXPECT_EQ(logits(student), logits(testing::load_exact(golden(name)))) << name;
     }
 }
 
@@ -79,6 +92,10 @@ TEST_F(Convert, AGgufTeacherThatConfigJsonHasNoWordsForIsRefused) {
     ASSERT_FALSE(made.ok());
     EXPECT_THAT(made.error().message(),
                 AllOf(HasSubstr("scaling of positions"), HasSubstr("Hugging Face folder")));
+    const auto experts =
+        convert_model(golden("gpt_oss") + "/model.gguf", student(), {.attention = "full"});
+    ASSERT_FALSE(experts.ok());
+    EXPECT_THAT(experts.error().message(), HasSubstr("experts"));
     EXPECT_FALSE(std::filesystem::exists(student()));
 }
 

@@ -90,7 +90,8 @@ CASES = {
 }
 
 # Layouts that replace a checkpoint's own, for one case: (window, sink tokens).
-REPLACED = {"llama_tied": {"window=9": (9, 0), "window=6,sink_tokens=3": (6, 3)}}
+REPLACED = {"llama_tied": {"window=9": (9, 0), "window=6,sink_tokens=3": (6, 3)},
+            "gpt_oss": {"window=6,sink_tokens=3,sink=learned": (6, 3)}}
 
 
 def randomize(model, generator):
