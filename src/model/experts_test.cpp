@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <functional>
 
 #include "core/json/json.h"
 #include "formats/safetensors/file.h"
@@ -102,7 +103,8 @@ TEST(Experts, GateAndUpOfAllInOneTensor) {
     block.expect_output("y");
 }
 
-TEST(Experts, GgufNames) {
+// As a GGUF file has them.
+Block gguf_block() {
     Block block;
     WeightMap tensors;
     for (const char* part : {"gate", "up", "down"}) {
@@ -118,7 +120,34 @@ TEST(Experts, GgufNames) {
     tensors.emplace("blk.1.ffn_gate_inp_shexp.weight", open);
     block.checkpoint.tensors = tensors;
     block.checkpoint.is_gguf = true;
-    block.expect_output("y");
+    return block;
+}
+
+TEST(Experts, GgufNames) {
+    gguf_block().expect_output("y");
+}
+
+TEST(Experts, WhatAGgufFileCanGetWrong) {
+    const auto message = [](const std::function<void(WeightMap&)>& edit) {
+        Block block = gguf_block();
+        edit(block.checkpoint.tensors);
+        WeightFinder finder(block.checkpoint, block.spec);
+        LayerInfo info;
+        const auto built = build_experts(block.spec, finder, Precision::exact, 1, info);
+        return built.ok() ? "accepted" : built.error().message();
+    };
+    const std::string up = "blk.1.ffn_up_exps.weight";
+    EXPECT_THAT(message([&](WeightMap& t) { t.erase(up); }),
+                AllOf(HasSubstr("missing tensor"), HasSubstr(up), HasSubstr("[7, 12, 20]")));
+    EXPECT_THAT(message([&](WeightMap& t) { t[up] = t[up].rows(0, 6); }),
+                AllOf(HasSubstr(up), HasSubstr("expected [7, 12, 20], got [6, 12, 20]")));
+    EXPECT_THAT(message([](WeightMap& t) { t.erase("blk.1.ffn_gate_inp_shexp.weight"); }),
+                AllOf(HasSubstr("missing tensor"), HasSubstr("ffn_gate_inp_shexp")));
+    EXPECT_THAT(message([&](WeightMap& t) {
+                    std::byte* data = nullptr;
+                    t[up] = make_tensor(DType::mxfp4, {7, 12, 32}, &data);
+                }),
+                AllOf(HasSubstr(up), HasSubstr("got [7, 12, 32]")));
 }
 
 TEST(ExpertsConfig, Qwen3Next) {

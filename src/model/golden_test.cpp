@@ -127,6 +127,11 @@ TEST(Golden, BatchEqualsSingleSequences) {
     }
 }
 
+TEST(Golden, PackedExpertsCountAsTheNumbersTheyHold) {
+    EXPECT_EQ(load_exact(kFolder + "gpt_oss_mxfp4").info().n_parameters,
+              load_exact(kFolder + "gpt_oss_mxfp4/model.gguf").info().n_parameters);
+}
+
 // Experts take part in the promise of docs/numerics.md.
 TEST(Golden, ChunksOfAnySizeGiveTheSameBits) {
     for (const std::string file : {"gpt_oss", "gpt_oss_mxfp4", "gpt_oss_mxfp4/model.gguf"}) {

@@ -74,6 +74,12 @@ std::vector<int32_t> all_stop_tokens(const Source& source, std::vector<std::stri
     return all;
 }
 
+// Bytes of MXFP4 codes hold two each, and their exponents are none.
+int64_t parameters(const std::string& name, const Tensor& tensor) {
+    if (tensor.dtype != DType::u8) return tensor.elems();
+    return name.ends_with("_blocks") ? 2 * tensor.elems() : 0;
+}
+
 void count_tensors(const WeightMap& tensors, ModelInfo& info) {
     std::map<std::string, DTypeCount> counts;
     for (const auto& [name, tensor] : tensors) {
@@ -82,7 +88,7 @@ void count_tensors(const WeightMap& tensors, ModelInfo& info) {
         ++count.tensors;
         count.bytes += static_cast<int64_t>(tensor.bytes.size());
         ++info.n_tensors;
-        info.n_parameters += tensor.elems();
+        info.n_parameters += parameters(name, tensor);
     }
     for (auto& [name, count] : counts) info.dtypes.push_back(std::move(count));
     std::ranges::sort(info.dtypes, std::ranges::greater{}, &DTypeCount::bytes);
