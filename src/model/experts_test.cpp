@@ -30,7 +30,7 @@ Result<LayerExperts> read(const ExpertFamily& family, const Json& config, int64_
 
 struct Block {
     safetensors::File file = safetensors::File::open(kBlock + "qwen3_next.safetensors").value();
-    Json config = Json::parse(file.metadata().at("config"));
+    Json config = Json::parse(file.metadata().at("about"))["config"];
     Checkpoint checkpoint{{}, "block", false, false};
     ModelSpec spec;
 

@@ -5,7 +5,7 @@
 
 Writes DIR/qwen3_next.safetensors (default tests/golden/experts): the block's weights under the names of public
 checkpoints, one tensor for each expert and projection; inputs x [T, M] and what transformers makes of them, y with and
-y_plain without norm_topk_prob; and the configuration as JSON in the metadata.
+y_plain without norm_topk_prob; and in the metadata, as JSON, the configuration and who wrote it.
 """
 
 import argparse
@@ -59,9 +59,10 @@ def main():
     tensors = {f"model.layers.1.mlp.{name}": value for name, value in weights.items()} | {"x": x} | outputs
     os.makedirs(arguments.out, exist_ok=True)
     path = os.path.join(arguments.out, "qwen3_next.safetensors")
-    safetensors.torch.save_file({name: value.contiguous() for name, value in tensors.items()}, path, metadata={
-        "config": json.dumps(SIZES | dict(norm_topk_prob=True)), "transformers": transformers.__version__,
-        "torch": torch.__version__.split("+")[0]})
+    about = {"config": SIZES | dict(norm_topk_prob=True), "transformers": transformers.__version__,
+             "torch": torch.__version__.split("+")[0]}
+    safetensors.torch.save_file({name: value.contiguous() for name, value in tensors.items()}, path,
+                                metadata={"about": json.dumps(about)})  # one key: the order of several is random
     os.chmod(path, 0o644)
     print(f"qwen3_next: {os.path.getsize(path)} bytes, outputs within ±{outputs['y'].abs().max():.2f}")
 
