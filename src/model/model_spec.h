@@ -40,7 +40,7 @@ struct ExpertsSpec {
 struct LayerSpec {
     LayerContext context;
     MixerSpec mixer;                          // the checkpoint's own; --attention replaces it
-    int64_t d_ff = 0;                         // F
+    int64_t d_ff = 0;                         // F of a dense feed-forward
     std::optional<ExpertsSpec> experts = {};  // instead of a dense feed-forward
     std::optional<ops::NormedResidual> ffn_residual = {};  // none: x += result
 };
@@ -49,7 +49,7 @@ struct ModelSpec {
     std::string family;          // for display only
     int64_t vocab_size = 0;      // rows of the embedding
     int64_t d_model = 0;         // M
-    int64_t d_ff = 0;            // F, of the widest layer
+    int64_t d_ff = 0;            // F, of the widest dense layer
     int64_t context_length = 0;  // trained length
     float norm_eps = 1e-5f;
     float norm_offset = 0;

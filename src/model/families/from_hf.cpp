@@ -192,7 +192,8 @@ Status read_layers(const Family& family, const Fields& config, Hyperparameters& 
     return {};
 }
 
-// Lightning layers, whose heads the constants of the rule follow from.
+// What layer_types calls linear_attention where that is lightning attention; its decays depend on
+// the number of layers.
 Status read_lightning(const Fields& config, Hyperparameters& n) {
     if (n.activation != "silu" && n.activation != "swish")
         return config.error("hidden_act", "unsupported value", "silu", n.activation);
