@@ -10,6 +10,7 @@
 
 #include "bifocal/error.h"
 #include "ops/exec.h"
+#include "ops/residual.h"
 #include "ops/rope.h"
 
 namespace bifocal {
@@ -48,8 +49,9 @@ struct LayerContext {
     bool qk_norm = false;   // RMSNorm over each head of q and k, before RoPE
     bool qkv_bias = false;
     bool out_bias = false;
-    bool post_norm = false;             // norm on the sublayer's result before it is added
-    std::optional<ops::RopeSpec> rope;  // none: no position encoding in this layer
+    bool post_norm = false;  // norm on the sublayer's result before it is added
+    std::optional<ops::NormedResidual> residual = {};  // none: x += result
+    std::optional<ops::RopeSpec> rope;                 // none: no position encoding in this layer
     Precision precision = Precision::fast;
 };
 

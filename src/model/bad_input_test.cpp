@@ -236,6 +236,110 @@ TEST_F(BadInput, LearnedSinksThatAreNowhere) {
     EXPECT_THAT(message({.attention = layout, .sink_logits = folder_ / "none"}), HasSubstr("none"));
 }
 
+Tensor zeros(DType dtype, std::vector<int64_t> shape) {
+    std::byte* data = nullptr;
+    return make_tensor(dtype, std::move(shape), &data);
+}
+
+TEST_F(BadInput, MoreExpertsForATokenThanThereAre) {
+    copy("gpt_oss");
+    edit_config([](json::Json& config) { config["num_experts_per_tok"] = 6; });
+    EXPECT_THAT(message(),
+                AllOf(HasSubstr("num_experts_per_tok"), HasSubstr("expected at most 5, got 6")));
+}
+
+TEST_F(BadInput, ExpertCountsThatDisagree) {
+    copy("gpt_oss");
+    edit_config([](json::Json& config) { config["num_local_experts"] = 4; });
+    EXPECT_THAT(message(), AllOf(HasSubstr("wrong shape"), HasSubstr("mlp.router.weight"),
+                                 HasSubstr("expected [4, 24], got [5, 24]")));
+    copy("gpt_oss");
+    edit_tensors([](Tensors& tensors) {
+        for (safetensors::NamedTensor& tensor : tensors)
+            if (tensor.name == "model.layers.1.mlp.experts.down_proj")
+                tensor.tensor = zeros(DType::bf16, {4, 40, 24});
+    });
+    EXPECT_THAT(message(), AllOf(HasSubstr("wrong shape"), HasSubstr("experts.down_proj"),
+                                 HasSubstr("expected [5, 40, 24], got [4, 40, 24]")));
+}
+
+TEST_F(BadInput, MissingExperts) {
+    copy("minimax");
+    edit_tensors([](Tensors& tensors) {
+        std::erase_if(tensors, [](const auto& tensor) {
+            return tensor.name == "model.layers.2.block_sparse_moe.experts.3.w2.weight";
+        });
+    });
+    EXPECT_THAT(message(), AllOf(HasSubstr("missing tensor"),
+                                 HasSubstr("layers.2.block_sparse_moe.experts.3.w2.weight"),
+                                 HasSubstr("[32, 40]")));
+    copy("gpt_oss");
+    edit_tensors([](Tensors& tensors) {
+        std::erase_if(tensors, [](const auto& tensor) {
+            return tensor.name == "model.layers.0.mlp.experts.gate_up_proj";
+        });
+    });
+    EXPECT_THAT(message(), AllOf(HasSubstr("missing tensor"), HasSubstr("experts.gate_up_proj"),
+                                 HasSubstr("[5, 24, 80]")));
+}
+
+TEST_F(BadInput, PackedExpertsOfAnotherShape) {
+    copy("gpt_oss_mxfp4");
+    edit_tensors([](Tensors& tensors) {
+        for (safetensors::NamedTensor& tensor : tensors)
+            if (tensor.name == "model.layers.0.mlp.experts.gate_up_proj_blocks")
+                tensor.tensor = zeros(DType::u8, {6, 128, 2, 8});
+    });
+    EXPECT_THAT(message(), AllOf(HasSubstr("wrong shape"), HasSubstr("gate_up_proj_blocks"),
+                                 HasSubstr("expected [6, 128, 1, 16], got [6, 128, 2, 8]")));
+    edit_tensors([](Tensors& tensors) {
+        for (safetensors::NamedTensor& tensor : tensors)
+            if (tensor.name == "model.layers.0.mlp.experts.gate_up_proj_blocks")
+                tensor.tensor = zeros(DType::bf16, {6, 128, 1, 16});
+    });
+    EXPECT_THAT(message(), AllOf(HasSubstr("unsupported type"), HasSubstr("gate_up_proj_blocks"),
+                                 HasSubstr("expected u8, got bf16")));
+}
+
+TEST_F(BadInput, PackedExpertsWithoutScales) {
+    copy("gpt_oss_mxfp4");
+    edit_tensors([](Tensors& tensors) {
+        std::erase_if(tensors, [](const auto& tensor) {
+            return tensor.name == "model.layers.1.mlp.experts.down_proj_scales";
+        });
+    });
+    EXPECT_THAT(message(), AllOf(HasSubstr("missing tensor"), HasSubstr("down_proj_scales"),
+                                 HasSubstr("[6, 32, 2]")));
+}
+
+TEST_F(BadInput, AScaleOfPackedExpertsThatIsNoNumber) {
+    copy("gpt_oss_mxfp4");
+    edit_tensors([](Tensors& tensors) {
+        for (safetensors::NamedTensor& tensor : tensors)
+            if (tensor.name == "model.layers.1.mlp.experts.down_proj_scales") {
+                std::byte* data = nullptr;
+                tensor.tensor = make_tensor(DType::u8, {6, 32, 2}, &data);
+                data[17] = std::byte{255};
+            }
+    });
+    EXPECT_THAT(message(), AllOf(HasSubstr("down_proj_scales', byte 17"), HasSubstr("got 255")));
+}
+
+TEST_F(BadInput, PackedExpertsThatDoNotFillBlocks) {
+    copy("gpt_oss_mxfp4");
+    edit_config([](json::Json& config) { config["intermediate_size"] = 72; });
+    EXPECT_THAT(message(),
+                AllOf(HasSubstr("layer 0"), HasSubstr("multiple of 32"), HasSubstr("got 72")));
+}
+
+TEST_F(BadInput, MiniMaxWithoutItsLayers) {
+    copy("minimax");
+    edit_config([](json::Json& config) { config["rotary_dim"] = 6; });
+    EXPECT_THAT(message(), AllOf(HasSubstr("rotary_dim"), HasSubstr("expected 12, got 6")));
+    edit_config([](json::Json& config) { config.erase("layer_types"); });
+    EXPECT_THAT(message(), AllOf(HasSubstr("layer_types"), HasSubstr("missing")));
+}
+
 TEST_F(BadInput, LearnedSinksFromAFile) {
     copy("llama_tied");
     const float logits[] = {0.5f, -1.0f, 2.0f, 0.0f};

@@ -8,6 +8,7 @@
 
 #include "core/dequant.h"
 #include "formats/safetensors/file.h"
+#include "model/build_experts.h"
 
 namespace bifocal {
 namespace {
@@ -105,9 +106,14 @@ struct LayerBuilder {
         ffn.activation = spec.activation;
         BIFOCAL_TRY(ffn.norm, norm(post_norm ? "pre_feedforward_layernorm.weight"
                                              : "post_attention_layernorm.weight"));
-        BIFOCAL_TRY(ffn.gate, linear("gate"));
-        BIFOCAL_TRY(ffn.up, linear("up"));
-        BIFOCAL_TRY(ffn.down, linear("down"));
+        ffn.residual = spec.layers[layer].ffn_residual;
+        if (spec.layers[layer].experts) {
+            BIFOCAL_TRY(ffn.experts, build_experts(spec, finder, precision, layer, info));
+        } else {
+            BIFOCAL_TRY(ffn.gate, linear("gate"));
+            BIFOCAL_TRY(ffn.up, linear("up"));
+            BIFOCAL_TRY(ffn.down, linear("down"));
+        }
         if (post_norm) {
             BIFOCAL_TRY(ffn.post_norm, norm("post_feedforward_layernorm.weight"));
         }

@@ -43,6 +43,18 @@ TEST_F(ConfigForms, OldLlama3Scaling) {
     expect_same_logits("llama3_rope");
 }
 
+TEST_F(ConfigForms, OldGptOss) {
+    copy("gpt_oss");
+    edit_config([](Json& config) {
+        config["rope_scaling"] = old_rope(config);
+        config["num_experts"] = config["num_local_experts"];
+        for (const char* key : {"layer_types", "attention_bias", "rms_norm_eps", "swiglu_alpha",
+                                "tie_word_embeddings"})
+            config.erase(key);
+    });
+    expect_same_logits("gpt_oss");
+}
+
 TEST_F(ConfigForms, RopeSaidTwiceTheSame) {
     copy("llama3_rope");
     edit_config([](Json& config) {

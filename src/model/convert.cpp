@@ -19,6 +19,7 @@
 #include "model/calibrate.h"
 #include "model/identity.h"
 #include "model/source.h"
+#include "model/stored_experts.h"
 #include "model/student.h"
 
 namespace bifocal {
@@ -167,10 +168,18 @@ class Conversion {
             done.insert(weight.name);
         }
         const LayerContext& context = source_.spec.layers[layer].context;
+        const bool has_experts = source_.spec.layers[layer].experts.has_value();
+        if (has_experts) {
+            BIFOCAL_TRY(const StoredExperts experts,
+                        StoredExperts::find(finder_, source_.spec, layer));
+            for (const auto& [name, tensor] : experts.tensors()) add(name_of(layer, name), tensor);
+        }
         for (const WeightRow& row : layer_weight_rows()) {
             const bool is_mixers = row.name.starts_with("self_attn.") || done.contains(row.name);
             const bool is_other_bias = row.name.ends_with(".bias") && !source_.spec.mlp_bias;
-            if (is_mixers || is_other_bias || find_layer_row(row.name, context) != &row) continue;
+            const bool is_dense = has_experts && row.name.starts_with("mlp.");
+            if (is_mixers || is_other_bias || is_dense || find_layer_row(row.name, context) != &row)
+                continue;
             BIFOCAL_TRY(Tensor tensor, finder_.layer_weight(layer, row.name, true));
             add(name_of(layer, row.name), tensor);
             done.insert(std::string(row.name));
@@ -211,9 +220,10 @@ class Conversion {
         return fmt::format("model.layers.{}.{}", layer, name);
     }
 
-    // New weights and vectors stay FP32 or as they are.
+    // New weights and vectors stay FP32 or as they are, and so do packed codes.
     void add(const std::string& name, const Tensor& tensor) {
-        const bool is_matrix = tensor.shape.size() > 1 && !created_.contains(name);
+        const bool is_matrix =
+            tensor.shape.size() > 1 && is_real(tensor.dtype) && !created_.contains(name);
         const DType stored = is_quantised(tensor.dtype) ? DType::bf16 : tensor.dtype;
         Tensor written = is_matrix ? as_dtype(tensor, options_.dtype.value_or(stored)) : tensor;
         ++counts_.n_tensors;

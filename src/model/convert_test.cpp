@@ -53,7 +53,7 @@ std::string golden(const std::string& name) {
 
 TEST_F(Convert, AWindowedStudentIsItsTeacherBitByBit) {
     for (const char* name : {"llama", "llama_tied", "llama3_rope", "mistral", "phi3", "qwen2",
-                             "qwen3", "smollm3", "gemma3"}) {
+                             "qwen3", "smollm3", "gemma3", "gpt_oss", "gpt_oss_mxfp4"}) {
         for (const std::string attention :
              {"sliding_window:window=9", "sliding_window:window=12,sink_tokens=4", "full"}) {
             convert(golden(name), attention);
@@ -131,6 +131,20 @@ TEST_F(Calibrate, WhatCannotBeIsSaid) {
     EXPECT_THAT(refusal("sliding_window:window=9,sink=learned", "text"), HasSubstr("no tokenizer"));
 }
 
+TEST_F(Convert, ExpertsAndLayersThatStayAreTheTeachersOwn) {
+    ConvertOptions options;
+    options.layers = {1};
+    options.dtype = DType::bf16;  // what they are stored as, but for packed codes
+    for (const auto& [name, attention] :
+         {std::pair{"minimax", "full"}, std::pair{"gpt_oss", "full:sink=learned"},
+          std::pair{"gpt_oss_mxfp4", "full:sink=learned"}}) {
+        convert(golden(name), attention, options);
+        const Model student = testing::load_exact(this->student());
+        EXPECT_EQ(student.notes(), std::vector<std::string>{}) << name;
+        EXPECT_EQ(logits(student), logits(testing::load_exact(golden(name)))) << name;
+    }
+}
+
 TEST_F(Convert, AGgufTeacherGivesTheSame) {
     for (const char* name : {"llama_tied", "qwen3"}) {
         const std::string file = golden(name) + "/model.gguf";
@@ -148,6 +162,10 @@ TEST_F(Convert, AGgufTeacherThatConfigJsonHasNoWordsForIsRefused) {
     ASSERT_FALSE(made.ok());
     EXPECT_THAT(made.error().message(),
                 AllOf(HasSubstr("scaling of positions"), HasSubstr("Hugging Face folder")));
+    const auto experts =
+        convert_model(golden("gpt_oss") + "/model.gguf", student(), {.attention = "full"});
+    ASSERT_FALSE(experts.ok());
+    EXPECT_THAT(experts.error().message(), HasSubstr("experts"));
     EXPECT_FALSE(std::filesystem::exists(student()));
 }
 

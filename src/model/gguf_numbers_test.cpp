@@ -125,6 +125,40 @@ TEST(GgufNumbers, ExpertsAndCapsAreRefused) {
     EXPECT_THAT(with("final_logit_softcapping", 30.0f), HasSubstr("final_logit_softcapping"));
 }
 
+TEST(GgufNumbers, Experts) {
+    Numbers numbers;
+    numbers.architecture = "gpt-oss";
+    numbers.integers["feed_forward_length"] = 0;
+    numbers.integers["attention.sliding_window"] = 8;
+    numbers.integers["expert_count"] = 6;
+    numbers.integers["expert_used_count"] = 2;
+    numbers.integers["expert_feed_forward_length"] = 10;
+    const ModelSpec spec = read(numbers).value();
+    EXPECT_EQ(spec.layers[0].mixer.to_string(), "sliding_window:sink=learned,window=8");
+    EXPECT_EQ(spec.layers[1].mixer.to_string(), "full_attention:sink=learned");
+    EXPECT_EQ(spec.layers[1].experts->n_experts, 6);
+    EXPECT_EQ(spec.layers[1].experts->d_ff, 10);
+    EXPECT_EQ(spec.layers[1].experts->activation, ops::Activation::clamped_swiglu);
+    const auto changed = [&](const char* key, uint32_t value) {
+        Numbers other = numbers;
+        other.integers[key] = value;
+        return message(other);
+    };
+    EXPECT_THAT(changed("expert_used_count", 7), HasSubstr("expert_used_count"));
+    EXPECT_THAT(changed("expert_used_count", 0), HasSubstr("expert_used_count"));
+    EXPECT_THAT(changed("expert_gating_func", 2),
+                AllOf(HasSubstr("expert_gating_func"), HasSubstr("got 2")));
+    for (const char* key :
+         {"expert_count", "expert_feed_forward_length", "attention.sliding_window"}) {
+        Numbers other = numbers;
+        other.integers.erase(key);
+        if (std::string(key) == "expert_count") other.integers.erase("expert_used_count");
+        EXPECT_THAT(message(other), AllOf(HasSubstr("gpt-oss"), HasSubstr(key))) << key;
+    }
+    numbers.floats["expert_weights_scale"] = 2.5f;
+    EXPECT_THAT(message(numbers), AllOf(HasSubstr("expert_weights_scale"), HasSubstr("got 2.5")));
+}
+
 TEST(GgufNumbers, VocabularyIsTheRowsOfTheEmbedding) {
     Numbers numbers;
     std::byte* data = nullptr;

@@ -21,7 +21,8 @@ const char* const kCases[] = {
     "llama",           "llama_tied",   "llama3_rope",    "llama_linear_rope",
     "llama_yarn_rope", "smollm3",      "smollm3_layers", "mistral",
     "qwen2",           "qwen2_window", "qwen3",          "phi3",
-    "phi3_longrope",   "gemma3",
+    "phi3_longrope",   "gemma3",       "gpt_oss",        "gpt_oss_mxfp4",
+    "minimax",
 };
 
 class GoldenModel : public ::testing::TestWithParam<const char*> {};
@@ -79,43 +80,70 @@ TEST(Golden, LongropeShortFactors) {
 }
 
 TEST(Golden, ReplacedLayoutsEqualExplicitMasks) {
-    const Golden golden = golden_of("llama_tied");
-    for (const std::string layout : {"window=9", "window=6,sink_tokens=3"}) {
-        const Model model =
-            load_exact(kFolder + "llama_tied", {.attention = "sliding_window:" + layout});
+    // The learned sinks of a replaced layer are the checkpoint's.
+    for (const auto& [name, layout] :
+         {std::pair<std::string, std::string>{"llama_tied", "window=9"},
+          {"llama_tied", "window=6,sink_tokens=3"},
+          {"gpt_oss", "window=6,sink_tokens=3,sink=learned"}}) {
+        const Golden golden = golden_of(name);
+        const Model model = load_exact(kFolder + name, {.attention = "sliding_window:" + layout});
         EXPECT_EQ(model.spec().layers[0].mixer.kind, "sliding_window");
         const std::vector<float> expected = golden.floats("logits " + layout);
         for (const int64_t chunk : {48, 5})
             EXPECT_LE(largest_difference(testing::all_logits(model.decoder(), golden.tokens, chunk),
                                          expected),
                       1e-4)
-                << layout << ", chunks of " << chunk;
+                << name << ", " << layout << ", chunks of " << chunk;
     }
 }
 
 // Sequences of a batch do not see each other, and the last row is the last row.
 TEST(Golden, BatchEqualsSingleSequences) {
-    const Golden golden = golden_of("mistral");
-    const Model model = load_exact(kFolder + "mistral");
-    const Decoder& decoder = model.decoder();
-    const int64_t V = decoder.spec.vocab_size, T = 11;
-    const StatePlan plan = decoder.plan_states({64, DType::f32});
-    ThreadPool pool(2);
-    Workspace workspace(decoder.workspace_bytes(plan, 2, T, Step::Logits::last, pool.size()));
-    Exec exec{pool, workspace};
-    Buffer states[2] = {Buffer(plan.bytes), Buffer(plan.bytes)};
-    std::byte* const slots[] = {states[0].data(), states[1].data()};
-    for (std::byte* slot : slots) decoder.init_states(plan, slot);
+    for (const std::string name : {"mistral", "gpt_oss_mxfp4"}) {
+        const Golden golden = golden_of(name);
+        const Model model = load_exact(kFolder + name);
+        const Decoder& decoder = model.decoder();
+        const int64_t V = decoder.spec.vocab_size, T = 11;
+        const StatePlan plan = decoder.plan_states({64, DType::f32});
+        ThreadPool pool(2);
+        Workspace workspace(decoder.workspace_bytes(plan, 2, T, Step::Logits::last, pool.size()));
+        Exec exec{pool, workspace};
+        Buffer states[2] = {Buffer(plan.bytes), Buffer(plan.bytes)};
+        std::byte* const slots[] = {states[0].data(), states[1].data()};
+        for (std::byte* slot : slots) decoder.init_states(plan, slot);
 
-    const std::vector<int32_t> tokens(golden.tokens.begin(), golden.tokens.begin() + 2 * T);
-    std::vector<float> logits(static_cast<size_t>(2 * V));
-    const int64_t pos[] = {0, 0};
-    decoder.forward({View<const int32_t, 2>(tokens.data(), {2, T}), pos, slots, Step::Logits::last},
-                    plan, View<float, 2>(logits.data(), {2, V}), exec);
-    for (int64_t b = 0; b < 2; ++b) {
-        const std::vector<float> alone =
-            testing::all_logits(decoder, std::span(tokens).subspan(b * T, T), T);
-        for (int64_t v = 0; v < V; ++v) EXPECT_EQ(logits[b * V + v], alone[(T - 1) * V + v]);
+        const std::vector<int32_t> tokens(golden.tokens.begin(), golden.tokens.begin() + 2 * T);
+        std::vector<float> logits(static_cast<size_t>(2 * V));
+        const int64_t pos[] = {0, 0};
+        decoder.forward(
+            {View<const int32_t, 2>(tokens.data(), {2, T}), pos, slots, Step::Logits::last}, plan,
+            View<float, 2>(logits.data(), {2, V}), exec);
+        for (int64_t b = 0; b < 2; ++b) {
+            const std::vector<float> alone =
+                testing::all_logits(decoder, std::span(tokens).subspan(b * T, T), T);
+            for (int64_t v = 0; v < V; ++v)
+                EXPECT_EQ(logits[b * V + v], alone[(T - 1) * V + v]) << name;
+        }
+    }
+}
+
+TEST(Golden, PackedExpertsCountAsTheNumbersTheyHold) {
+    EXPECT_EQ(load_exact(kFolder + "gpt_oss_mxfp4").info().n_parameters,
+              load_exact(kFolder + "gpt_oss_mxfp4/model.gguf").info().n_parameters);
+}
+
+// Experts take part in the promise of docs/numerics.md.
+TEST(Golden, ChunksOfAnySizeGiveTheSameBits) {
+    for (const std::string file : {"gpt_oss", "gpt_oss_mxfp4", "gpt_oss_mxfp4/model.gguf"}) {
+        for (const bool exact : {true, false}) {
+            const Model model = Model::load(kFolder + file, {.exact = exact}).value();
+            const Golden golden = golden_of(file.substr(0, file.find('/')));
+            const std::vector<float> whole =
+                testing::all_logits(model.decoder(), golden.tokens, 48, 2);
+            for (const int64_t chunk : {1, 2, 13})
+                EXPECT_EQ(testing::all_logits(model.decoder(), golden.tokens, chunk), whole)
+                    << file << ", chunks of " << chunk;
+        }
     }
 }
 

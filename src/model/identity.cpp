@@ -32,6 +32,15 @@ std::string numbers_of(const ModelSpec& spec) {
         const LayerContext& c = layer.context;
         text += fmt::format("{} {} {} {} {} {} {} {} {}\n", layer.d_ff, c.n_heads, c.n_kv_heads,
                             c.head_dim, c.scale, c.qk_norm, c.qkv_bias, c.out_bias, c.post_norm);
+        if (layer.experts) {
+            const ExpertsSpec& e = *layer.experts;
+            text += fmt::format("experts {} {} {} {} {} {} {}\n", e.n_experts, e.n_used, e.d_ff,
+                                e.d_ff_shared, e.weighs_chosen, e.has_biases,
+                                static_cast<int>(e.activation));
+        }
+        for (const auto& residual : {c.residual, layer.ffn_residual})
+            if (residual)
+                text += fmt::format("residual {} {}\n", residual->stream, residual->branch);
         if (!c.rope) continue;
         const ops::RopeSpec& r = *c.rope;
         text += fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {}\n", r.theta, r.rotary_dim,

@@ -74,6 +74,12 @@ std::vector<int32_t> all_stop_tokens(const Source& source, std::vector<std::stri
     return all;
 }
 
+// Bytes of MXFP4 codes hold two each, and their exponents are none.
+int64_t parameters(const std::string& name, const Tensor& tensor) {
+    if (tensor.dtype != DType::u8) return tensor.elems();
+    return name.ends_with("_blocks") ? 2 * tensor.elems() : 0;
+}
+
 void count_tensors(const WeightMap& tensors, ModelInfo& info) {
     std::map<std::string, DTypeCount> counts;
     for (const auto& [name, tensor] : tensors) {
@@ -82,16 +88,21 @@ void count_tensors(const WeightMap& tensors, ModelInfo& info) {
         ++count.tensors;
         count.bytes += static_cast<int64_t>(tensor.bytes.size());
         ++info.n_tensors;
-        info.n_parameters += tensor.elems();
+        info.n_parameters += parameters(name, tensor);
     }
     for (auto& [name, count] : counts) info.dtypes.push_back(std::move(count));
     std::ranges::sort(info.dtypes, std::ranges::greater{}, &DTypeCount::bytes);
 }
 
-// Frequencies that were read into the spec are not weights of a layer.
-void note_unused(const WeightFinder& finder, std::vector<std::string>& notes) {
+// Frequencies that were read into the spec are not weights of a layer, nor is what repeats it.
+void note_unused(const WeightFinder& finder, const Family& family,
+                 std::vector<std::string>& notes) {
     std::vector<std::string> names = finder.unused();
-    std::erase_if(names, [](const std::string& name) { return name.starts_with("rope_f"); });
+    std::erase_if(names, [&](const std::string& name) {
+        return name.starts_with("rope_f") ||
+               std::ranges::any_of(family.derived_tensors,
+                                   [&](std::string_view tail) { return name.ends_with(tail); });
+    });
     if (names.empty()) return;
     constexpr size_t kShown = 8;
     const size_t n = names.size();
@@ -123,7 +134,7 @@ Result<Model> Model::load(const std::string& path, const ModelOptions& options) 
     BIFOCAL_TRY_STATUS(replace_layout(source.spec, options.attention));
     WeightFinder finder(source.checkpoint, source.spec);
     BIFOCAL_TRY(impl->decoder, build_decoder(source.spec, finder, options, info));
-    note_unused(finder, impl->notes);
+    note_unused(finder, *source.family, impl->notes);
     impl->tokenizer = std::move(source.tokenizer);
     impl->chat_template = std::move(source.chat_template);
     return Model(std::move(impl));

@@ -107,6 +107,7 @@ Result<OrderedJson> config_of(const Family& family, const ModelSpec& spec,
         if (c.n_heads != first.n_heads || c.n_kv_heads != first.n_kv_heads ||
             layer.d_ff != spec.layers.front().d_ff)
             return no_words("layers of different sizes");
+        if (layer.experts) return no_words("experts");
         if (layer.mixer.kind != "full_attention") return no_words("this file's own windows");
         if (c.rope.has_value() != first.rope.has_value())
             return no_words("layers without positions");

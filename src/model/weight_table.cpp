@@ -40,7 +40,8 @@ const WeightRow kLayerRows[] = {
     {kSinks, "attn_sinks.weight", {heads}},
 
     // One name, two meanings: before the feed-forward, or on the mixer's result.
-    {"post_attention_layernorm.weight", "ffn_norm.weight", {d_model}, {}, {}, {}, 0, When::no_post_norm},
+    // Before the feed-forward, GGUF files of gpt-oss call it as others call the second.
+    {"post_attention_layernorm.weight", "ffn_norm.weight", {d_model}, {}, "post_attention_norm.weight", {d_model}, 0, When::no_post_norm},
     {"post_attention_layernorm.weight", "post_attention_norm.weight", {d_model}, {}, {}, {}, 0, When::post_norm},
     {"pre_feedforward_layernorm.weight", "ffn_norm.weight", {d_model}, {}, {}, {}, 0, When::post_norm},
     {"post_feedforward_layernorm.weight", "post_ffw_norm.weight", {d_model}, {}, {}, {}, 0, When::post_norm},
@@ -144,12 +145,25 @@ Result<Tensor> WeightFinder::layer_weight(int64_t layer, const WeightSpec& weigh
         unlisted.name = weight.name;
         row = &unlisted;
     }
-    const std::string prefix = checkpoint_.is_gguf ? fmt::format("blk.{}.", layer)
-                                                   : fmt::format("{}layers.{}.", prefix_, layer);
     // A layout's own weights, which no plain checkpoint has.
     const std::string hint =
         row == &unlisted ? "'bifocal convert' with this layout creates it, untrained" : "";
-    return find(*row, prefix, spec, weight.shape, weight.required, hint);
+    return find(*row, layer_prefix(layer), spec, weight.shape, weight.required, hint);
+}
+
+std::string WeightFinder::layer_prefix(int64_t layer) const {
+    return checkpoint_.is_gguf ? fmt::format("blk.{}.", layer)
+                               : fmt::format("{}layers.{}.", prefix_, layer);
+}
+
+bool WeightFinder::has_layer_tensor(int64_t layer, std::string_view name) const {
+    return has(layer_prefix(layer) + std::string(name));
+}
+
+Result<Tensor> WeightFinder::layer_tensor(int64_t layer, std::string_view name,
+                                          const std::vector<int64_t>& shape, Stored stored) {
+    const WeightRow unlisted{name, name};
+    return find(unlisted, layer_prefix(layer), spec_.layers[layer], shape, true, {}, stored);
 }
 
 Result<Tensor> WeightFinder::layer_weight(int64_t layer, std::string_view name, bool required) {
@@ -161,10 +175,10 @@ Result<Tensor> WeightFinder::layer_weight(int64_t layer, std::string_view name, 
 
 namespace {
 
-// The one pattern of a quantised format that is no number by design: the exponent 255.
-Status check_mxfp4(const Tensor& tensor, const std::string& where) {
-    const int64_t block_bytes = dtype_info(DType::mxfp4).block_bytes;
-    for (size_t i = 0; i < tensor.bytes.size(); i += static_cast<size_t>(block_bytes))
+// The one pattern of a quantised format that is no number by design: the exponent 255. They are
+// `step` bytes apart.
+Status check_exponents(const Tensor& tensor, int64_t step, const std::string& where) {
+    for (size_t i = 0; i < tensor.bytes.size(); i += static_cast<size_t>(step))
         if (tensor.bytes[i] == std::byte{255})
             return Error{.what = "a block's scale is not a number",
                          .where = fmt::format("{}, byte {}", where, i),
@@ -177,7 +191,7 @@ Status check_mxfp4(const Tensor& tensor, const std::string& where) {
 
 Result<Tensor> WeightFinder::find(const WeightRow& row, std::string_view layer_prefix,
                                   const LayerSpec& layer, const std::vector<int64_t>& shape,
-                                  bool required, const std::string& hint) {
+                                  bool required, const std::string& hint, Stored holds) {
     const bool gguf = checkpoint_.is_gguf;
     const auto lookup = [&](std::string_view name) -> std::pair<std::string, const Tensor*> {
         if (name.empty()) return {};
@@ -228,12 +242,15 @@ Result<Tensor> WeightFinder::find(const WeightRow& row, std::string_view layer_p
     }
     const std::string where = fmt::format("{}, tensor '{}'", checkpoint_.where,
                                           stored && stored->shape == shape ? name : fused_name);
-    if (!is_real(tensor.dtype))
+    const bool is_packed = holds != Stored::numbers;
+    if (is_packed ? tensor.dtype != DType::u8 : !is_real(tensor.dtype))
         return Error{.what = "unsupported type of a weight",
                      .where = where,
-                     .expected = "floating-point or quantised",
+                     .expected = is_packed ? "u8" : "floating-point or quantised",
                      .got = std::string(dtype_info(tensor.dtype).name)};
-    if (tensor.dtype == DType::mxfp4) BIFOCAL_TRY_STATUS(check_mxfp4(tensor, where));
+    if (holds == Stored::exponents) BIFOCAL_TRY_STATUS(check_exponents(tensor, 1, where));
+    if (tensor.dtype == DType::mxfp4)
+        BIFOCAL_TRY_STATUS(check_exponents(tensor, dtype_info(DType::mxfp4).block_bytes, where));
     if (row.turns && checkpoint_.is_qk_paired) return unpaired_rows(tensor, layer.context.head_dim);
     return tensor;
 }

@@ -39,6 +39,13 @@ struct WeightRow {
     bool turns = false;  // rows that RoPE rotates
 };
 
+// What the bytes of a tensor outside the table are.
+enum class Stored : uint8_t {
+    numbers,    // of a type that weights have
+    codes,      // u8, two codes of 4 bits each
+    exponents,  // u8, none of them 255
+};
+
 std::span<const WeightRow> layer_weight_rows();
 std::span<const WeightRow> model_weight_rows();
 // Null: not in the table, so only Hugging Face checkpoints can have it, under the same name.
@@ -62,13 +69,21 @@ class WeightFinder {
     // A feed-forward weight or norm, whose shape the table knows.
     Result<Tensor> layer_weight(int64_t layer, std::string_view name, bool required);
 
+    // Tensors of layer `layer` that the table does not list, under the names that this kind of file
+    // has for them.
+    bool is_gguf() const { return checkpoint_.is_gguf; }
+    bool has_layer_tensor(int64_t layer, std::string_view name) const;
+    Result<Tensor> layer_tensor(int64_t layer, std::string_view name,
+                                const std::vector<int64_t>& shape, Stored stored = Stored::numbers);
+
     // Names of tensors that nobody asked for, in order.
     std::vector<std::string> unused() const;
 
   private:
+    std::string layer_prefix(int64_t layer) const;
     Result<Tensor> find(const WeightRow& row, std::string_view layer_prefix, const LayerSpec& layer,
                         const std::vector<int64_t>& shape, bool required,
-                        const std::string& hint = {});
+                        const std::string& hint = {}, Stored holds = Stored::numbers);
 
     const Checkpoint& checkpoint_;
     const ModelSpec& spec_;

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -187,9 +188,17 @@ TEST(Vector, GatesAreWithinAFewUlpsOfDouble) {
         const double u = std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x);
         return x / (1 + std::exp(-2 * u));
     };
-    auto first_silu = a, first_gelu = a;
+    const auto clamped_swiglu = [](double x, double y) {
+        const double gate = std::min(x, 7.0);
+        return gate / (1 + std::exp(-1.702 * gate)) * (std::clamp(y, -7.0, 7.0) + 1);
+    };
+    // Past both limits; b + 1 loses digits near -1.
+    auto wide = b;
+    for (float& v : wide) v *= 9;
+    auto first_silu = a, first_gelu = a, first_clamped = a;
     kPortableKernels.silu_mul(first_silu.data(), b.data(), n);
     kPortableKernels.gelu_tanh_mul(first_gelu.data(), b.data(), n);
+    kPortableKernels.clamped_swiglu_mul(first_clamped.data(), wide.data(), n);
     for (int64_t i = 0; i < n; ++i) {
         EXPECT_LT(ulps(first_silu[i], silu(a[i]) * b[i]), 4.0) << a[i];
         // e^(-2u) magnifies the rounding of its argument.
@@ -197,6 +206,11 @@ TEST(Vector, GatesAreWithinAFewUlpsOfDouble) {
         EXPECT_NEAR(first_gelu[i], exact, std::fabs(exact) * 2e-5 + 1e-30) << a[i];
         if (a[i] > -3) {
             EXPECT_LT(ulps(first_gelu[i], exact), 16.0) << a[i];
+        }
+        const double clamped = clamped_swiglu(a[i], wide[i]);
+        EXPECT_NEAR(first_clamped[i], clamped, std::fabs(clamped) * 1e-5 + 1e-30) << a[i];
+        if (a[i] > -3) {
+            EXPECT_LT(ulps(first_clamped[i], clamped), 8.0) << a[i];
         }
     }
     for_each_family([&](const KernelSet& k) {
@@ -206,6 +220,9 @@ TEST(Vector, GatesAreWithinAFewUlpsOfDouble) {
         x = a;
         k.gelu_tanh_mul(x.data(), b.data(), n);
         ASSERT_EQ(bits_of(x), bits_of(first_gelu));
+        x = a;
+        k.clamped_swiglu_mul(x.data(), wide.data(), n);
+        ASSERT_EQ(bits_of(x), bits_of(first_clamped));
         std::vector<float> edge{kNaN, kInf, -200.0f, 200.0f};
         const std::vector<float> ones(4, 1.0f);
         k.silu_mul(edge.data(), ones.data(), 4);
@@ -213,6 +230,11 @@ TEST(Vector, GatesAreWithinAFewUlpsOfDouble) {
         EXPECT_EQ(edge[1], kInf);
         EXPECT_EQ(edge[2], 0.0f);
         EXPECT_EQ(edge[3], 200.0f);
+        std::vector<float> gate{kNaN, 1.0f, kInf, 1.0f}, up{1.0f, kNaN, -kInf, kInf};
+        k.clamped_swiglu_mul(gate.data(), up.data(), 4);
+        EXPECT_TRUE(std::isnan(gate[0]) && std::isnan(gate[1]));
+        EXPECT_NEAR(gate[2], clamped_swiglu(7, -7), 1e-4);
+        EXPECT_NEAR(gate[3], clamped_swiglu(1, 7), 1e-4);
     });
 }
 

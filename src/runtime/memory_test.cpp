@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <new>
 
+#include "bifocal/model.h"
 #include "runtime/generate.h"
 #include "runtime/session.h"
 #include "runtime/testing/memory_use.h"
@@ -61,6 +62,23 @@ TEST(Memory, DecodeAllocatesNothing) {
             for (int i = 10; i < 200; ++i) ASSERT_TRUE(session->decode(tokens[i]).ok());
             EXPECT_EQ(allocations - before, 0) << layout << ", " << threads << " threads";
         }
+    }
+}
+
+TEST(Memory, DecodeOfExpertsAndLinearLayersAllocatesNothing) {
+    for (const std::string name : {"gpt_oss_mxfp4", "minimax"}) {
+        const auto model =
+            Model::load(std::string(BIFOCAL_SOURCE_DIR) + "/tests/golden/models/" + name);
+        ASSERT_TRUE(model.ok()) << model.error().message();
+        auto engine = Engine::make(*model, {.n_threads = 2});
+        ASSERT_TRUE(engine.ok());
+        auto session = engine->new_session();
+        ASSERT_TRUE(session.ok());
+        const auto tokens = tiny_tokens(60);
+        ASSERT_TRUE(session->prefill(std::span(tokens).first(10)).ok());
+        const int64_t before = allocations;
+        for (int i = 10; i < 60; ++i) ASSERT_TRUE(session->decode(tokens[i]).ok());
+        EXPECT_EQ(allocations - before, 0) << name;
     }
 }
 

@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "bifocal/model.h"
 #include "core/rng.h"
 #include "runtime/checksum.h"
 #include "runtime/session.h"
@@ -70,10 +71,7 @@ Point go_on(Session& session, ops::Sampler& sampler) {
     return {token, checksum(std::span<const float>(session.logits()))};
 }
 
-void test_save_points(const std::string& layout, EngineOptions options, int n_points,
-                      int64_t length, int64_t most_after) {
-    const auto model = tiny_model(layout);
-    Engine engine = engine_for(model, options);
+void test_save_points(Engine engine, int n_points, int64_t length, int64_t most_after) {
     Session walker = session_of(engine, 3);
     ops::Sampler sampler = sampler_for_tests();
     Rng rng{77};
@@ -105,16 +103,29 @@ void test_save_points(const std::string& layout, EngineOptions options, int n_po
 }
 
 TEST(Snapshot, GoingOnIsBitEqualAtAThousandRandomPoints) {
-    test_save_points(kWindow, {}, 1000, 1200, 30);
+    const auto model = tiny_model(kWindow);
+    test_save_points(engine_for(model), 1000, 1200, 30);
 }
 
 TEST(Snapshot, GoingOnIsBitEqualInFullAttention) {
-    test_save_points("full", {.capacity = 256}, 100, 200, 30);
+    const auto model = tiny_model("full");
+    test_save_points(engine_for(model, {.capacity = 256}), 100, 200, 30);
+}
+
+TEST(Snapshot, GoingOnIsBitEqualWithExpertsLearnedSinksAndLinearLayers) {
+    for (const std::string name : {"gpt_oss", "minimax"}) {
+        const auto model =
+            Model::load(std::string(BIFOCAL_SOURCE_DIR) + "/tests/golden/models/" + name);
+        ASSERT_TRUE(model.ok()) << model.error().message();
+        auto engine = Engine::make(*model, {.capacity = 128, .max_sessions = 4, .n_threads = 1});
+        ASSERT_TRUE(engine.ok()) << engine.error().message();
+        test_save_points(std::move(engine).value(), 40, 80, 20);
+    }
 }
 
 TEST(Snapshot, GoingOnIsBitEqualWithF32RingsAndRewindRoom) {
-    test_save_points("sliding_window:window=9,sink_tokens=2,rewind=5", {.kv_type = KvType::f32},
-                     100, 120, 20);
+    const auto model = tiny_model("sliding_window:window=9,sink_tokens=2,rewind=5");
+    test_save_points(engine_for(model, {.kv_type = KvType::f32}), 100, 120, 20);
 }
 
 TEST(Snapshot, EverythingComesBack) {

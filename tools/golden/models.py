@@ -32,8 +32,13 @@ SIZES = dict(vocab_size=VOCAB, hidden_size=32, intermediate_size=40, num_attenti
 # For families whose head size is always hidden_size / heads.
 EVEN_SIZES = {key: value for key, value in SIZES.items() if key != "head_dim"} | dict(hidden_size=48)
 
+OSS_SIZES = SIZES | dict(
+    hidden_size=24, num_local_experts=5, num_experts_per_tok=3, sliding_window=9, tie_word_embeddings=False,
+    rope_parameters=dict(rope_type="yarn", rope_theta=150.0, factor=4.0, original_max_position_embeddings=16,
+                         beta_fast=4.0, beta_slow=1.0, truncate=False))
+
 # name: (config class, settings, options)
-# options: gguf: write a twin; bf16: store as BF16; shard: bytes per shard
+# options: gguf: write a twin; bf16: store as BF16; shard: bytes per shard; mxfp4: experts as MXFP4
 CASES = {
     "llama": ("LlamaConfig", SIZES | dict(attention_bias=True, mlp_bias=True, tie_word_embeddings=False),
               dict(shard="30KB")),
@@ -74,17 +79,32 @@ CASES = {
         rope_parameters=dict(sliding_attention=dict(rope_type="default", rope_theta=100.0),
                              full_attention=dict(rope_type="linear", rope_theta=10000.0, factor=2.0))),
                dict(gguf=True, bf16=True)),
+    "gpt_oss": ("GptOssConfig", OSS_SIZES, dict(gguf=True, bf16=True)),
+    "gpt_oss_mxfp4": ("GptOssConfig", OSS_SIZES | dict(hidden_size=32, intermediate_size=64, num_local_experts=6,
+                                                       num_hidden_layers=3), dict(gguf=True, bf16=True, mxfp4=True)),
+    "minimax": ("MiniMaxConfig", SIZES | dict(
+        num_hidden_layers=3, layer_types=["linear_attention", "full_attention", "linear_attention"], block_size=16,
+        num_local_experts=5, num_experts_per_tok=2, tie_word_embeddings=False, full_attn_alpha_factor=1.3,
+        full_attn_beta_factor=0.8, linear_attn_alpha_factor=1.1, linear_attn_beta_factor=0.7, mlp_alpha_factor=0.9,
+        mlp_beta_factor=1.2), dict(bf16=True)),
 }
 
 # Layouts that replace a checkpoint's own, for one case: (window, sink tokens).
-REPLACED = {"llama_tied": {"window=9": (9, 0), "window=6,sink_tokens=3": (6, 3)}}
+REPLACED = {"llama_tied": {"window=9": (9, 0), "window=6,sink_tokens=3": (6, 3)},
+            "gpt_oss": {"window=6,sink_tokens=3,sink=learned": (6, 3)}}
 
 
 def randomize(model, generator):
     """Weights large enough that every part shows in the logits; norms near the value that does nothing."""
     for name, parameter in model.named_parameters():
         noise = torch.randn(parameter.shape, generator=generator)
-        if name.endswith("norm.weight"):
+        if name.endswith("sinks"):
+            value = noise
+        elif "experts." in name and name.endswith("_bias"):
+            value = 0.3 * noise
+        elif "experts." in name and type(model).__name__.startswith("GptOss"):  # [E, in, out]; some past the clamp
+            value = noise * 3.5 / math.sqrt(parameter.shape[-2])
+        elif name.endswith("norm.weight"):
             neutral = 0.0 if "gemma" in type(model).__name__.lower() else 1.0
             value = neutral + 0.2 * noise
         elif name.endswith(".bias"):
@@ -103,6 +123,65 @@ def additive_mask(n, window, sinks):
     return torch.where(visible, 0.0, torch.finfo(torch.float32).min)[None, None]
 
 
+# The values of MXFP4's codes: sign, then 0 to 6.
+MXFP4_VALUES = torch.tensor([0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0])
+MXFP4_VALUES = torch.cat([MXFP4_VALUES, -MXFP4_VALUES])
+
+
+def mxfp4(weight):
+    """Blocks of 32 along the last dimension: (codes [..., blocks, 32], exponents [..., blocks], values as weight).
+    The scale is the power of two that brings the largest value below 8, the code the nearest value."""
+    blocks = weight.reshape(*weight.shape[:-1], -1, 32)
+    largest = blocks.abs().amax(-1).clamp(min=2.0 ** -100)
+    exponents = torch.floor(torch.log2(largest)).to(torch.int64) - 2 + 127
+    scales = torch.exp2((exponents - 127).float())[..., None]
+    codes = (blocks[..., None] / scales[..., None] - MXFP4_VALUES).abs().argmin(-1)
+    return codes, exponents, (MXFP4_VALUES[codes] * scales).reshape(weight.shape)
+
+
+def expert_matrices(model):
+    """Each projection of a gpt-oss layer's experts as [E, out, in], with the name it has in files."""
+    for i, layer in enumerate(model.model.layers):
+        for part in ("gate_up_proj", "down_proj"):
+            parameter = getattr(layer.mlp.experts, part)
+            yield f"model.layers.{i}.mlp.experts.{part}", parameter, parameter.data.transpose(1, 2)
+
+
+def quantise_experts(model):
+    """Experts take the values of MXFP4. Returns what files hold instead of them."""
+    packed = {}
+    for name, parameter, matrices in expert_matrices(model):
+        codes, exponents, values = mxfp4(matrices)
+        parameter.data.copy_(values.transpose(1, 2))
+        packed[name + "_blocks"] = (codes[..., 0::2] | codes[..., 1::2] << 4).to(torch.uint8)  # neighbours
+        packed[name + "_scales"] = exponents.to(torch.uint8)
+    return packed
+
+
+def pack_experts(folder, packed):
+    """Puts the packed experts in the place of those that were saved."""
+    path = os.path.join(folder, "model.safetensors")
+    tensors = safetensors.torch.load_file(path)
+    for name in packed:
+        tensors.pop(name.rsplit("_", 1)[0], None)
+    safetensors.torch.save_file(tensors | packed, path, metadata={"format": "pt"})
+
+
+def add_gguf_experts(writer, model, is_mxfp4):
+    """One tensor for each projection: gate and up apart; blocks hold columns j and j + 16 in a byte."""
+    for i, (_, _, matrices) in enumerate(expert_matrices(model)):
+        parts = {"gate": matrices[:, 0::2], "up": matrices[:, 1::2]} if i % 2 == 0 else {"down": matrices}
+        for part, matrix in parts.items():
+            name = f"blk.{i // 2}.ffn_{part}_exps.weight"
+            if not is_mxfp4:
+                writer.add_tensor(name, matrix.contiguous().numpy().astype(np.float32))
+                continue
+            codes, exponents, _ = mxfp4(matrix.contiguous())
+            halves = codes[..., :16] | codes[..., 16:] << 4
+            blocks = torch.cat([exponents[..., None], halves], dim=-1).to(torch.uint8)
+            writer.add_tensor(name, blocks.flatten(2).numpy(), raw_dtype=gguf.GGMLQuantizationType.MXFP4)
+
+
 def gguf_permuted(weight, n_heads):
     """Rows of each head from (half, pair) order to (pair, half): what converters do for interleaved rotation."""
     head = weight.shape[0] // n_heads
@@ -118,11 +197,12 @@ GGUF_NAMES = {
 }
 GEMMA_NAMES = GGUF_NAMES | {"post_attention_layernorm": "post_attention_norm", "pre_feedforward_layernorm": "ffn_norm",
                             "post_feedforward_layernorm": "post_ffw_norm"}
+OSS_NAMES = GGUF_NAMES | {"post_attention_layernorm": "post_attention_norm", "mlp.router": "ffn_gate_inp"}
 ARCHITECTURES = {"llama": "llama", "mistral": "llama", "smollm3": "smollm3", "qwen2": "qwen2", "qwen3": "qwen3",
-                 "phi3": "phi3", "gemma3_text": "gemma3"}
+                 "phi3": "phi3", "gemma3_text": "gemma3", "gpt_oss": "gpt-oss"}
 
 
-def write_gguf(path, config, model):
+def write_gguf(path, config, model, is_mxfp4):
     arch = ARCHITECTURES[config.model_type]
     writer = gguf.GGUFWriter(path, arch)
     head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
@@ -144,6 +224,13 @@ def write_gguf(path, config, model):
         writer.add_float32("gemma3.rope.freq_base_swa", rope["sliding_attention"]["rope_theta"])
         writer.add_float32("gemma3.attention.scale", config.query_pre_attn_scalar ** -0.5)
         rope = rope["full_attention"]
+    if arch == "gpt-oss":
+        writer.add_expert_count(config.num_local_experts)
+        writer.add_expert_used_count(config.num_experts_per_tok)
+        writer.add_expert_feed_forward_length(config.intermediate_size)
+        writer.add_rope_scaling_yarn_beta_fast(rope["beta_fast"])  # here the usual ones would leave nothing to see
+        writer.add_rope_scaling_yarn_beta_slow(rope["beta_slow"])
+        add_gguf_experts(writer, model, is_mxfp4)
     if getattr(config, "sliding_window", None):
         writer.add_sliding_window(config.sliding_window)
     writer.add_rope_freq_base(rope["rope_theta"])
@@ -173,12 +260,23 @@ def write_gguf(path, config, model):
         writer.add_tensor("rope_factors_long.weight", np.array(rope["long_factor"], np.float32))
         writer.add_tensor("rope_factors_short.weight", np.array(rope["short_factor"], np.float32))
 
-    names = GEMMA_NAMES if arch == "gemma3" else GGUF_NAMES
+    names = {"gemma3": GEMMA_NAMES, "gpt-oss": OSS_NAMES}.get(arch, GGUF_NAMES)
     for name, tensor in model.state_dict().items():
         if name == "lm_head.weight" and config.tie_word_embeddings:
             continue
         value = tensor.float().numpy()
         stem, suffix = name.rsplit(".", 1)
+        if ".experts." in name:  # biases; their weights are there
+            layer = stem.split(".")[2]
+            if suffix == "gate_up_proj_bias":
+                writer.add_tensor(f"blk.{layer}.ffn_gate_exps.bias", value[:, 0::2])
+                writer.add_tensor(f"blk.{layer}.ffn_up_exps.bias", value[:, 1::2])
+            elif suffix == "down_proj_bias":
+                writer.add_tensor(f"blk.{layer}.ffn_down_exps.bias", value)
+            continue
+        if suffix == "sinks":
+            writer.add_tensor(f"blk.{stem.split('.')[2]}.attn_sinks.weight", value)
+            continue
         if stem.startswith("model.layers."):
             layer, part = stem[len("model.layers."):].split(".", 1)
             stored = f"blk.{layer}.{names[part]}.{suffix}"
@@ -210,6 +308,7 @@ def write_case(folder, index, name):
     config._attn_implementation = "eager"
     model = transformers.AutoModelForCausalLM.from_config(config).eval().float()
     randomize(model, generator)
+    packed = quantise_experts(model) if options.get("mxfp4") else {}
     model.tie_weights()
     tokens = torch.randint(0, VOCAB, (1, TOKENS), generator=generator)
 
@@ -223,10 +322,12 @@ def write_case(folder, index, name):
             golden[f"logits {layout}"] = model(tokens, attention_mask=mask, use_cache=False).logits[0].float()
     os.makedirs(folder)
     if options.get("gguf"):
-        write_gguf(os.path.join(folder, "model.gguf"), config, model)
+        write_gguf(os.path.join(folder, "model.gguf"), config, model, bool(packed))
     if options.get("bf16"):
         model = model.to(torch.bfloat16)
     model.save_pretrained(folder, max_shard_size=options.get("shard", "5GB"))
+    if packed:
+        pack_experts(folder, packed)
     safetensors.torch.save_file({key: value.contiguous() for key, value in golden.items()},
                                 os.path.join(folder, "golden.safetensors"),
                                 metadata={"transformers": transformers.__version__,

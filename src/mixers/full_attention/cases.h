@@ -31,6 +31,10 @@ inline std::vector<ContractCase> full_attention_cases() {
         c.n_tokens = 47;
         c.options.capacity = 64;
     });
+    add("carries_its_normed_input", [](ContractCase& c) {
+        c.context.residual = ops::NormedResidual{1.5f, 0.4f};
+        c.n_tokens = 41;
+    });
     add("no_positions_wide_heads", [](ContractCase& c) {
         c.context.rope.reset();
         c.context.head_dim = 33;

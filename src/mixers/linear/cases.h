@@ -30,6 +30,12 @@ inline std::vector<ContractCase> linear_cases() {
         c.spec.options["slopes"] = "minimax";
         c.spec.options["n_layers"] = 9;
     });
+    add("lightning_packed", "lightning", [](ContractCase& c) {
+        c.spec.options["slopes"] = "minimax";
+        c.spec.options["n_layers"] = 9;
+        c.spec.options["packed"] = true;
+        c.context.residual = ops::NormedResidual{1.5f, 0.4f};
+    });
     add("mlstm_exp", "mlstm", runs_long);
     add("mlstm_sigmoid_kv", "mlstm", [](ContractCase& c) {
         c.spec.options["input_gate"] = "sigmoid";

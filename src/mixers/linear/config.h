@@ -74,10 +74,11 @@ struct LinearConfig {
     std::string prefix = "linear_attn.";      // of the weights
     std::string qkv_prefix = "linear_attn.";  // of what is projected to q, k, v, and of their norms
     std::string out_name = "o_proj";
-    bool is_far = false;     // beside a window, whose q, k, v and output projection it shares
-    bool is_fused = false;   // in_proj_qkv and conv1d instead of one for each of q, k, v
-    int64_t shift_rank = 0;  // of the token shift; 0: none
-    int64_t conv_width = 0;  // 0: no convolution; its result goes through silu
+    bool is_far = false;       // beside a window, whose q, k, v and output projection it shares
+    bool is_fused = false;     // in_proj_qkv and conv1d instead of one for each of q, k, v
+    bool packs_heads = false;  // qkv_proj, with rows of q, k and v for each head in turn
+    int64_t shift_rank = 0;    // of the token shift; 0: none
+    int64_t conv_width = 0;    // 0: no convolution; its result goes through silu
     bool conv_bias = false;
     Activation qk_activation = Activation::none, v_activation = Activation::none;
     bool has_qk_norm = false;  // the layer's

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <cstring>
 
 #include "core/check.h"
@@ -14,6 +15,18 @@ namespace {
 
 size_t float_bytes(int64_t n) {
     return align_up(static_cast<size_t>(n) * sizeof(float));
+}
+
+// Every third run of head_dim rows, from run `part` on.
+Tensor rows_of_heads(const Tensor& all, int64_t head_dim, int64_t part) {
+    std::byte* data = nullptr;
+    Tensor made = make_tensor(all.dtype, {all.shape[0] / 3, all.shape[1]}, &data);
+    for (int64_t row = part * head_dim; row < all.shape[0]; row += 3 * head_dim) {
+        const Tensor head = all.rows(row, row + head_dim);
+        std::memcpy(data, head.bytes.data(), head.bytes.size());
+        data += head.bytes.size();
+    }
+    return made;
 }
 
 }  // namespace
@@ -35,12 +48,15 @@ std::vector<WeightSpec> LinearMixer::weights() const {
                         {n_out, M},
                         true,
                         init::copy_of(teacher + ".weight")});
-        if (context_.qkv_bias && !c.is_fused)
+        if (context_.qkv_bias && !c.is_fused && !c.packs_heads)
             list.push_back(
                 {c.qkv_prefix + name + ".bias", {n_out}, true, init::copy_of(teacher + ".bias")});
     };
     if (c.is_fused) {
         add("in_proj_qkv", q + k + v);
+    } else if (c.packs_heads) {
+        add("qkv_proj", q + k + v);
+        list.back().init = init::normal(1 / std::sqrt(static_cast<double>(M)));
     } else {
         add("q_proj", q);
         add("k_proj", k);
@@ -68,6 +84,13 @@ Status LinearMixer::bind(const WeightMap& weights) {
             BIFOCAL_TRY(*part, ops::Linear::make(name, all.rows(row, row + rows), nullptr,
                                                  context_.precision));
             row += rows;
+        }
+    } else if (c.packs_heads) {
+        const std::string name = c.qkv_prefix + "qkv_proj";
+        const Tensor& all = *find_weight(weights, name + ".weight");
+        for (auto [part, i] : {std::pair{&q_, 0}, std::pair{&k_, 1}, std::pair{&v_, 2}}) {
+            BIFOCAL_TRY(*part, ops::Linear::make(name, rows_of_heads(all, c.head_dim, i), nullptr,
+                                                 context_.precision));
         }
     } else {
         BIFOCAL_TRY(q_, linear("q_proj"));

@@ -43,10 +43,8 @@ class Run {
     void add_result(const ReferenceRows<R>& y) {
         ReferenceRows<R> out =
             reference_project(y, weights_, c_.prefix + c_.out_name, layer_.precision);
-        for (int64_t t = 0; t < T(); ++t) {
-            if (layer_.post_norm) norm(out[t], "post_attention_layernorm.weight");
-            for (int64_t m = 0; m < layer_.d_model; ++m) x_(t, m) += out[t][m];
-        }
+        for (int64_t t = 0; t < T(); ++t)
+            reference_join(std::span<R>(out[t]), weights_, layer_, x_.row(t));
     }
 
   private:
@@ -105,6 +103,15 @@ class Run {
             fill(q_, all, 0, q);
             fill(k_, all, q, k);
             fill(v_, all, q + k, v);
+        } else if (c_.packs_heads) {
+            const ReferenceRows<R> all = shared("qkv_proj");
+            for (auto [flat, part] : {std::pair{&q_, 0}, std::pair{&k_, 1}, std::pair{&v_, 2}}) {
+                flat->width = q;
+                for (const std::vector<R>& row : all)
+                    for (int64_t i = 0; i < q; ++i)
+                        flat->values.push_back(
+                            row[(3 * (i / c_.head_dim) + part) * c_.head_dim + i % c_.head_dim]);
+            }
         } else {
             fill(q_, shared("q_proj", ShiftFor::q), 0, q);
             fill(k_, shared("k_proj", ShiftFor::k), 0, k);

@@ -62,10 +62,8 @@ class Run {
 
     void add_result(const Rows<Real>& mixed) {
         Rows<Real> out = project(mixed, "self_attn.o_proj");  // (7)
-        for (int64_t t = 0; t < T_; ++t) {
-            if (c_.post_norm) norm(out[t], "post_attention_layernorm.weight");
-            for (int64_t m = 0; m < c_.d_model; ++m) x_(t, m) += out[t][m];
-        }
+        for (int64_t t = 0; t < T_; ++t)
+            reference_join(std::span<Real>(out[t]), a_.weights, c_, x_.row(t));
     }
 
     // Query t of head h over the T × T mask. (4)-(6)

@@ -38,6 +38,23 @@ void reference_norm(std::span<Real> x, const ReferenceWeight& weight, const Laye
     }
 }
 
+// What joins the residual stream at x: x += result, or as the layer's residual says; `result` is
+// overwritten.
+template <class Real>
+void reference_join(std::span<Real> result, const ReferenceWeights& weights,
+                    const LayerContext& context, std::span<Real> x) {
+    const auto norm = [&](std::span<Real> row, std::string_view name) {
+        reference_norm(row, weights.find(name)->second, context);
+    };
+    if (context.post_norm) norm(result, "post_attention_layernorm.weight");
+    if (context.residual) {
+        norm(x, "input_layernorm.weight");
+        for (Real& value : x) value *= static_cast<Real>(context.residual->stream);
+        for (Real& value : result) value *= static_cast<Real>(context.residual->branch);
+    }
+    for (size_t i = 0; i < x.size(); ++i) x[i] += result[i];
+}
+
 // RoPE of one head at position `pos`, in place.
 template <class Real>
 void reference_rotate(const ops::RopeTable& table, int64_t pos, Real* head) {

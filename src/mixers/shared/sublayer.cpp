@@ -22,6 +22,7 @@ std::vector<WeightSpec> Sublayer::weights(const LayerContext& context, const std
 Status Sublayer::bind(const LayerContext& context, const std::string& out,
                       const WeightMap& weights) {
     norm_eps_ = context.norm_eps;
+    residual_ = context.residual;
     norm_ = float_weight(weights, "input_layernorm.weight", context.norm_offset);
     if (context.post_norm)
         post_norm_ = float_weight(weights, "post_attention_layernorm.weight", context.norm_offset);
@@ -36,14 +37,16 @@ void Sublayer::norm(View<const float, 2> x, View<float, 2> normed, Exec& exec) c
 
 void Sublayer::add_result(View<const float, 2> y, View<float, 2> normed, View<float, 2> x,
                           Exec& exec) const {
-    if (post_norm_.empty()) {
+    if (post_norm_.empty() && !residual_) {
         const ops::LinearCall call{&out_, x, /*accumulate=*/true};
         ops::linear_forward(y, {&call, 1}, exec);
         return;
     }
+    if (residual_) ops::carry_normed(*residual_, normed, x);
     const ops::LinearCall call{&out_, normed};
     ops::linear_forward(y, {&call, 1}, exec);
-    ops::rms_norm(normed, post_norm_, norm_eps_, normed, exec);
+    if (!post_norm_.empty()) ops::rms_norm(normed, post_norm_, norm_eps_, normed, exec);
+    if (residual_) return ops::add_branch(*residual_, normed, x);
     for (int64_t i = 0; i < x.shape[0]; ++i) ops::add(normed.row(i), x.row(i));
 }
 

@@ -2,6 +2,7 @@
 // norm and residual after it.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,7 +19,8 @@ class Sublayer {
     Status bind(const LayerContext& context, const std::string& out, const WeightMap& weights);
 
     void norm(View<const float, 2> x, View<float, 2> normed, Exec& exec) const;
-    // x += what `y` projects to; y: [N, n_in]. `normed` is overwritten.
+    // x += what `y` projects to, or as the layer's residual says; y: [N, n_in]. `normed` is what
+    // norm() gave, and is overwritten.
     void add_result(View<const float, 2> y, View<float, 2> normed, View<float, 2> x,
                     Exec& exec) const;
     // Scratch of add_result() for N rows.
@@ -27,6 +29,7 @@ class Sublayer {
 
   private:
     float norm_eps_ = 0;
+    std::optional<ops::NormedResidual> residual_;
     std::vector<float> norm_, post_norm_;  // [M]; post_norm_ empty: none
     ops::Linear out_;
 };

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "bifocal/error.h"
+#include "model/families/experts.h"
 #include "model/model_spec.h"
 
 namespace bifocal {
@@ -23,6 +24,9 @@ enum class WindowRule : uint8_t {
     nope_layers,   // when switched on: those without position encoding
     pattern,       // all but every n-th
 };
+
+// What the layers are that layer_types calls linear_attention.
+enum class LinearRule : uint8_t { none, lightning };
 
 // Where biases of q, k and v come from.
 enum class BiasRule : uint8_t { never, always, as_configured };
@@ -49,12 +53,19 @@ struct Family {
     WindowRule window_rule = WindowRule::never;
     int64_t window_pattern = 0;    // every n-th layer is full
     int64_t no_rope_interval = 0;  // every n-th layer is without position encoding
+    LinearRule linear_rule = LinearRule::none;
     BiasRule qkv_bias = BiasRule::never;
     BiasRule out_bias = BiasRule::never;
     bool qk_norm = false;
     bool post_norms = false;        // norms on what mixer and feed-forward give
     float norm_offset = 0;          // of config.json folders; GGUF converters add it to the weights
     bool scaled_embedding = false;  // by sqrt(M)
+    bool learned_sinks = false;     // in every softmax layer
+    bool gguf_yarn_truncates = true;  // no key says so
+    bool normed_residual = false;     // ops/residual.h, with factors in config.json
+    const ExpertFamily* experts = nullptr;
+    // Tensors of a layer that only repeat what config.json says.
+    std::vector<std::string_view> derived_tensors = {};
 };
 
 std::span<const Family> families();

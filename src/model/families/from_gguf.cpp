@@ -33,9 +33,10 @@ struct Keys {
 };
 
 // What would change the logits and is not implemented.
-Status refuse_unsupported(const Keys& keys) {
-    for (const char* key : {"attn_logit_softcapping", "final_logit_softcapping", "expert_count"}) {
-        if (!keys.has(key)) continue;
+Status refuse_unsupported(const Family& family, const Keys& keys) {
+    for (const std::string_view key :
+         {"attn_logit_softcapping", "final_logit_softcapping", "expert_count"}) {
+        if (!keys.has(key) || (key == "expert_count" && family.experts)) continue;
         const gguf::Value* value = keys.metadata.find(keys.full(key));
         const auto* real = std::get_if<double>(&value->held);
         if ((real && *real == 0) || value->as_integer() == 0) continue;
@@ -93,6 +94,7 @@ Result<ops::RopeSpec> rope(const Family& family, const Keys& keys, const Checkpo
         rope.scaling = ops::RopeScaling::linear;
     } else if (scaling == "yarn") {
         rope.scaling = ops::RopeScaling::yarn;
+        rope.truncate = family.gguf_yarn_truncates;
         BIFOCAL_TRY(rope.beta_fast, keys.number("rope.scaling.yarn_beta_fast", rope.beta_fast));
         BIFOCAL_TRY(rope.beta_slow, keys.number("rope.scaling.yarn_beta_slow", rope.beta_slow));
         // The file's factor multiplies the usual one.
@@ -129,7 +131,7 @@ Result<ModelSpec> spec_from_gguf(const Family& family, const gguf::File& file,
                                  const Checkpoint& checkpoint, int64_t tokens) {
     const gguf::Metadata& metadata = file.metadata();
     const Keys keys{metadata, std::string(family.gguf_architecture)};
-    BIFOCAL_TRY_STATUS(refuse_unsupported(keys));
+    BIFOCAL_TRY_STATUS(refuse_unsupported(family, keys));
     BIFOCAL_TRY(const gguf::Hparams stated, gguf::check_hparams(file));
     const auto has_tensor = [&](const char* name) { return checkpoint.tensors.contains(name); };
 
@@ -144,7 +146,10 @@ Result<ModelSpec> spec_from_gguf(const Family& family, const gguf::File& file,
     n.n_kv_heads = stated.head_count_kv;
     n.head_dim = stated.key_length;
     n.norm_eps = static_cast<double>(stated.norm_eps);
-    if (std::ranges::count(n.d_ff, 0) > 0)
+    if (family.experts) {
+        BIFOCAL_TRY(n.experts, experts_from_gguf(*family.experts, metadata, stated));
+    }
+    if (!family.experts && std::ranges::count(n.d_ff, 0) > 0)
         return metadata.error(keys.full("feed_forward_length"), "bad value", "at least 1", "0");
     if (stated.value_length != stated.key_length)
         return metadata.error(keys.full("attention.value_length"), "unsupported value",
@@ -160,11 +165,15 @@ Result<ModelSpec> spec_from_gguf(const Family& family, const gguf::File& file,
     n.qkv_bias = family.qkv_bias == BiasRule::always ||
                  (family.qkv_bias == BiasRule::as_configured &&
                   (has_tensor("blk.0.attn_q.bias") || has_tensor("blk.0.attn_qkv.bias")));
-    n.out_bias = family.out_bias == BiasRule::as_configured && has_tensor("blk.0.attn_output.bias");
+    n.out_bias =
+        family.out_bias == BiasRule::always ||
+        (family.out_bias == BiasRule::as_configured && has_tensor("blk.0.attn_output.bias"));
     n.mlp_bias = has_tensor("blk.0.ffn_down.bias");
 
     n.has_rope = rope_layers(n.n_layers, family.no_rope_interval);
     n.window = stated.sliding_window.value_or(0);
+    if (family.window_rule == WindowRule::pattern && !keys.has("attention.sliding_window"))
+        return metadata.error(keys.full("attention.sliding_window"), "the key is missing");
     BIFOCAL_TRY_STATUS(read_windows(family, keys, n));
     BIFOCAL_TRY(n.rope, rope(family, keys, checkpoint, stated, tokens));
     n.window_rope = n.rope;

@@ -167,7 +167,10 @@ Status read_layers(const Family& family, const Fields& config, Hyperparameters& 
     if (!is_used) n.window = 0;
 
     BIFOCAL_TRY(const auto types, config.strings("layer_types"));
-    const bool has_types = types && family.window_rule != WindowRule::every_layer;
+    const bool may_be_linear = family.linear_rule != LinearRule::none;
+    const bool every_softmax = family.window_rule == WindowRule::every_layer;
+    if (may_be_linear && !types) return config.error("layer_types", "missing");
+    const bool has_types = types && (may_be_linear || !every_softmax);
     if (!has_types) {
         int64_t pattern = family.window_pattern, upper = 28;
         BIFOCAL_TRY_STATUS(read(config.integer("sliding_window_pattern", 1, kMaxLayers), pattern));
@@ -178,10 +181,47 @@ Status read_layers(const Family& family, const Fields& config, Hyperparameters& 
     BIFOCAL_TRY_STATUS(one_each("layer_types", types->size()));
     for (int64_t i = 0; i < n.n_layers; ++i) {
         const std::string& type = (*types)[i];
-        if (type != "full_attention" && type != "sliding_attention")
+        const char* const other = may_be_linear ? "linear_attention" : "sliding_attention";
+        if (type != "full_attention" && type != other)
             return config.error("layer_types", "unsupported value",
-                                "full_attention or sliding_attention", type);
-        n.is_windowed.push_back(type == "sliding_attention");
+                                fmt::format("full_attention or {}", other), type);
+        const bool is_full = type == "full_attention";
+        if (may_be_linear) n.is_linear.push_back(!is_full);
+        n.is_windowed.push_back(may_be_linear ? is_full && n.window > 0 : !is_full);
+    }
+    return {};
+}
+
+// What layer_types calls linear_attention where that is lightning attention; its decays depend on
+// the number of layers.
+Status read_lightning(const Fields& config, Hyperparameters& n) {
+    if (n.activation != "silu" && n.activation != "swish")
+        return config.error("hidden_act", "unsupported value", "silu", n.activation);
+    BIFOCAL_TRY(const auto rotary_dim, config.integer("rotary_dim"));
+    if (rotary_dim && *rotary_dim != n.head_dim)
+        return config.error("rotary_dim", "unsupported value", fmt::format("{}", n.head_dim),
+                            fmt::format("{}", *rotary_dim));
+    n.linear_mixer = {
+        "linear",
+        {{"rule", "lightning"}, {"slopes", "minimax"}, {"n_layers", n.n_layers}, {"packed", true}}};
+    return {};
+}
+
+// x = alpha norm(x) + beta result, factors of 1 unless given.
+Status read_residuals(const Fields& config, Hyperparameters& n) {
+    for (auto [name, residual] :
+         {std::pair{"full_attn", &n.softmax_residual}, std::pair{"linear_attn", &n.linear_residual},
+          std::pair{"mlp", &n.ffn_residual}}) {
+        double factors[] = {1, 1};
+        for (auto [which, factor] :
+             {std::pair{"alpha", &factors[0]}, std::pair{"beta", &factors[1]}}) {
+            const std::string key = fmt::format("{}_{}_factor", name, which);
+            BIFOCAL_TRY_STATUS(read(config.number(key), *factor));
+            if (!std::isfinite(*factor))
+                return config.error(key, "bad value", "a finite number",
+                                    fmt::format("{}", *factor));
+        }
+        *residual = {static_cast<float>(factors[0]), static_cast<float>(factors[1])};
     }
     return {};
 }
@@ -266,8 +306,12 @@ Result<ModelSpec> spec_from_hf(const Family& family, const Fields& config, int64
     BIFOCAL_TRY_STATUS(read(config.boolean("attention_bias"), bias));
     n.qkv_bias =
         family.qkv_bias == BiasRule::always || (family.qkv_bias == BiasRule::as_configured && bias);
-    n.out_bias = family.out_bias == BiasRule::as_configured && bias;
+    n.out_bias =
+        family.out_bias == BiasRule::always || (family.out_bias == BiasRule::as_configured && bias);
     BIFOCAL_TRY_STATUS(read(config.boolean("mlp_bias"), n.mlp_bias));
+    if (family.experts) {
+        BIFOCAL_TRY(n.experts, experts_from_hf(*family.experts, config, n.n_layers));
+    }
     if (family.attention_scalar > 0) {
         auto scalar = static_cast<double>(family.attention_scalar);
         BIFOCAL_TRY_STATUS(read(config.number("query_pre_attn_scalar"), scalar));
@@ -277,6 +321,8 @@ Result<ModelSpec> spec_from_hf(const Family& family, const Fields& config, int64
         n.attention_scale = 1 / std::sqrt(scalar);
     }
     BIFOCAL_TRY_STATUS(read_layers(family, config, n));
+    if (family.linear_rule == LinearRule::lightning) BIFOCAL_TRY_STATUS(read_lightning(config, n));
+    if (family.normed_residual) BIFOCAL_TRY_STATUS(read_residuals(config, n));
     BIFOCAL_TRY_STATUS(read_ropes(family, config, tokens > 0 ? tokens : n.context_length, n));
     BIFOCAL_TRY_STATUS(read_stops(config, n.stop_tokens));
     return make_model_spec(family, n);

@@ -34,7 +34,9 @@ Status check_sizes(const Hyperparameters& n) {
         return bad(n, "bad attention scale", "above 0", n.attention_scale);
     for (int64_t i = 0; i < n.n_layers; ++i) {
         const int64_t heads = n.n_heads[i], kv_heads = n.n_kv_heads[i];
-        if (!in_range(n.d_ff[i])) return bad(n, "bad feed-forward width", "1 or more", n.d_ff[i]);
+        const bool is_dense = n.experts.empty() || !n.experts[i];
+        if (is_dense && !in_range(n.d_ff[i]))
+            return bad(n, "bad feed-forward width", "1 or more", n.d_ff[i]);
         if (!in_range(heads)) return bad(n, "bad number of heads", "1 or more", heads);
         if (!in_range(kv_heads) || heads % kv_heads != 0)
             return bad(n, "bad number of key-value heads", fmt::format("a divisor of {}", heads),
@@ -110,6 +112,14 @@ Result<ModelSpec> make_model_spec(const Family& family, const Hyperparameters& n
         }
         layer.mixer.kind = n.is_windowed[i] ? "sliding_window" : "full_attention";
         if (n.is_windowed[i]) layer.mixer.options["window"] = n.window;
+        if (family.learned_sinks) layer.mixer.options["sink"] = "learned";
+        const bool is_linear = !n.is_linear.empty() && n.is_linear[i];
+        if (is_linear) layer.mixer = n.linear_mixer;
+        context.residual = is_linear ? n.linear_residual : n.softmax_residual;
+        layer.ffn_residual = n.ffn_residual;
+        if (!n.experts.empty()) layer.experts = n.experts[i];
+        if (layer.experts && !family.experts->activation)
+            layer.experts->activation = spec.activation;
         spec.layers.push_back(std::move(layer));
     }
     return spec;

@@ -30,6 +30,11 @@ struct Hyperparameters {
     std::vector<bool> is_windowed;    // [n_layers]
     std::vector<bool> has_rope;       // [n_layers]
     ops::RopeSpec rope, window_rope;  // of full and of windowed layers; rotary_dim 0: whole heads
+    std::vector<bool> is_linear;      // [n_layers], or empty: none
+    MixerSpec linear_mixer;           // of those
+    LayerExperts experts;             // [n_layers], or empty: none
+    // Where results do not just add up: of softmax and linear layers, and of feed-forwards.
+    std::optional<ops::NormedResidual> softmax_residual, linear_residual, ffn_residual;
     std::vector<int32_t> stop_tokens;
 };
 

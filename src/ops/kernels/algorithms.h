@@ -101,6 +101,18 @@ void gelu_tanh_mul(float* a, const float* b, int64_t n) {
     map2(a, b, n, GeluTanhMul{});
 }
 
+struct ClampedSwigluMul {
+    Floats operator()(Floats a, Floats b) const {
+        a = min_of(splat(7.0f), a);
+        b = min_of(splat(7.0f), max_of(splat(-7.0f), b));
+        const Floats e = exp_of(mul(splat(-1.702f), a));
+        return mul(div(a, add(e, splat(1.0f))), add(b, splat(1.0f)));
+    }
+};
+void clamped_swiglu_mul(float* a, const float* b, int64_t n) {
+    map2(a, b, n, ClampedSwigluMul{});
+}
+
 float max_f32(const float* x, int64_t n) {
     Floats top = splat(-__builtin_inff());
     int64_t i = 0;
@@ -678,6 +690,7 @@ constexpr KernelSet kTable = {
     .add = add_f32,
     .silu_mul = silu_mul,
     .gelu_tanh_mul = gelu_tanh_mul,
+    .clamped_swiglu_mul = clamped_swiglu_mul,
     .small_product = small_product,
     .state_step = state_step,
     .cos_sin = cos_sin,

@@ -113,6 +113,7 @@ struct KernelSet {
     void (*add)(const float* x, float* y, int64_t n);
     void (*silu_mul)(float* a, const float* b, int64_t n);
     void (*gelu_tanh_mul)(float* a, const float* b, int64_t n);
+    void (*clamped_swiglu_mul)(float* a, const float* b, int64_t n);
 
     void (*small_product)(const SmallProduct& p);
     void (*state_step)(const StateStep& step);

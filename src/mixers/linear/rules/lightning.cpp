@@ -32,6 +32,14 @@ void fill_lightning(LinearConfig& config, const LayerContext& layer, OptionReade
                                        {"head_dim", "one"}) == "head_dim";
     config.recurrence.scale =
         scales ? static_cast<float>(1 / std::sqrt(static_cast<double>(layer.head_dim))) : 1.0f;
+    // As MiniMax stores it: a head of its own keys and values for each query head, all in one
+    // tensor.
+    config.packs_heads = !config.is_far && options.boolean("packed", false);
+    if (config.packs_heads) {
+        config.prefix = config.qkv_prefix = "self_attn.";
+        config.out_name = "out_proj";
+        config.n_key = config.n_value = config.n_query;
+    }
     fill_output(config, OutputNorm::rms_all, "norm", OutputGate::sigmoid, {.name = "output_gate"});
     if (!config.is_far) config.output_norm_eps = options.number("norm_eps", 1e-6, 1e-12, 1e-2);
 }
