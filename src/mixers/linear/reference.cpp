@@ -104,7 +104,7 @@ class Run {
             fill(k_, all, q, k);
             fill(v_, all, q + k, v);
         } else if (c_.packs_heads) {
-            const ReferenceRows<R> all = shared("qkv_proj");
+            const ReferenceRows<R> all = shared("qkv_proj", ShiftFor::q);
             for (auto [flat, part] : {std::pair{&q_, 0}, std::pair{&k_, 1}, std::pair{&v_, 2}}) {
                 flat->width = q;
                 for (const std::vector<R>& row : all)
