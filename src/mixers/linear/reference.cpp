@@ -99,7 +99,10 @@ class Run {
             fill(k_, all, q, k);
             fill(v_, all, q + k, v);
         } else {
-            fill(q_, shared("q_proj"), 0, q);
+            // The far side of a gated layer shares its q_proj.
+            const bool has_gates = c_.is_far && layer_.output_gate;
+            const ReferenceRows<R> rows = shared("q_proj");
+            fill(q_, has_gates ? reference_part(rows, c_.head_dim, 0) : rows, 0, q);
             fill(k_, shared("k_proj"), 0, k);
             fill(v_, shared("v_proj"), 0, v);
         }
