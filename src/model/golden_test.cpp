@@ -21,7 +21,8 @@ const char* const kCases[] = {
     "llama",           "llama_tied",   "llama3_rope",    "llama_linear_rope",
     "llama_yarn_rope", "smollm3",      "smollm3_layers", "mistral",
     "qwen2",           "qwen2_window", "qwen3",          "phi3",
-    "phi3_longrope",   "gemma3",
+    "phi3_longrope",   "gemma3",       "qwen3_5",        "qwen3_5_whole",
+    "qwen3_next",
 };
 
 class GoldenModel : public ::testing::TestWithParam<const char*> {};
@@ -79,11 +80,13 @@ TEST(Golden, LongropeShortFactors) {
 }
 
 TEST(Golden, ReplacedLayoutsEqualExplicitMasks) {
-    const Golden golden = golden_of("llama_tied");
-    for (const std::string layout : {"window=9", "window=6,sink_tokens=3"}) {
-        const Model model =
-            load_exact(kFolder + "llama_tied", {.attention = "sliding_window:" + layout});
-        EXPECT_EQ(model.spec().layers[0].mixer.kind, "sliding_window");
+    const std::pair<std::string, std::string> cases[] = {{"llama_tied", "window=9"},
+                                                         {"llama_tied", "window=6,sink_tokens=3"},
+                                                         {"qwen3_5", "window=7,sink_tokens=2"}};
+    for (const auto& [name, layout] : cases) {
+        const Golden golden = golden_of(name);
+        const Model model = load_exact(kFolder + name, {.attention = "sliding_window:" + layout});
+        EXPECT_EQ(model.spec().layers[1].mixer.kind, "sliding_window");
         const std::vector<float> expected = golden.floats("logits " + layout);
         for (const int64_t chunk : {48, 5})
             EXPECT_LE(largest_difference(testing::all_logits(model.decoder(), golden.tokens, chunk),

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "model/families/linear_layers.h"
 #include "model/families/readers.h"
 
 namespace bifocal {
@@ -37,6 +38,7 @@ struct RopeSource {
     int64_t context_length;
     int64_t tokens;
     double default_theta;
+    double partial_rotary;
     const char* theta_key;  // at the top of older files
 };
 
@@ -45,7 +47,7 @@ Result<ops::RopeSpec> read_rope(const RopeSource& source, const Fields& rope) {
     ops::RopeSpec spec;
     spec.theta = source.default_theta;
     BIFOCAL_TRY_STATUS(read_both(source.config, source.theta_key, rope, "rope_theta", spec.theta));
-    double partial = 1;
+    double partial = source.partial_rotary;
     BIFOCAL_TRY_STATUS(
         read_both(source.config, "partial_rotary_factor", rope, "partial_rotary_factor", partial));
     if (!(partial > 0 && partial <= 1))
@@ -116,8 +118,9 @@ Status check_agreement(const Fields& newer, const Fields& older) {
 // rope_parameters (one set, or one per layer type) or, in older files, keys at the top and
 // rope_scaling, which then concerns full layers when windowed ones have frequencies of their own.
 Status read_ropes(const Family& family, const Fields& config, int64_t tokens, Hyperparameters& n) {
-    RopeSource source{config, n.head_dim,        n.context_length,
-                      tokens, family.rope_theta, "rope_theta"};
+    RopeSource source{config,      n.head_dim,        n.context_length,
+                      tokens,      family.rope_theta, family.partial_rotary,
+                      "rope_theta"};
     BIFOCAL_TRY(const auto parameters, config.object("rope_parameters"));
     BIFOCAL_TRY(const auto scaling, config.object("rope_scaling"));
     if (parameters && scaling) BIFOCAL_TRY_STATUS(check_agreement(*parameters, *scaling));
@@ -137,6 +140,23 @@ Status read_ropes(const Family& family, const Fields& config, int64_t tokens, Hy
     return {};
 }
 
+// Until there are experts, only models whose every layer is made dense can be read.
+Status refuse_experts(const Family& family, const Fields& config, const Hyperparameters& n) {
+    if (family.n_experts == 0) return {};
+    int64_t experts = family.n_experts, step = 1;
+    BIFOCAL_TRY_STATUS(read(config.integer("num_experts", 0, kMaxSize), experts));
+    BIFOCAL_TRY_STATUS(read(config.integer("decoder_sparse_step", 1, kMaxLayers), step));
+    BIFOCAL_TRY(const auto listed, config.integers("mlp_only_layers"));
+    for (int64_t i = 0; i < n.n_layers && experts > 0; ++i) {
+        const bool is_dense = listed && std::ranges::find(*listed, i) != listed->end();
+        if (is_dense || (i + 1) % step != 0) continue;
+        return config.error("num_experts", fmt::format("layer {} has experts: not supported", i),
+                            "0, or every such layer in mlp_only_layers",
+                            fmt::format("{}", experts));
+    }
+    return {};
+}
+
 // layer_types, or the family's pattern; and no_rope_layers.
 Status read_layers(const Family& family, const Fields& config, Hyperparameters& n) {
     const auto one_each = [&](const char* key, size_t size) -> Status {
@@ -152,6 +172,12 @@ Status read_layers(const Family& family, const Fields& config, Hyperparameters& 
     if (listed_rope && family.no_rope_interval > 0) {
         BIFOCAL_TRY_STATUS(one_each("no_rope_layers", listed_rope->size()));
         for (int64_t i = 0; i < n.n_layers; ++i) n.has_rope[i] = (*listed_rope)[i] != 0;
+    }
+
+    BIFOCAL_TRY_STATUS(read_linear_layers(family, config, n));
+    if (family.full_attention_interval > 0) {
+        n.is_windowed.assign(n.n_layers, false);
+        return {};
     }
 
     n.window = family.window;
@@ -256,6 +282,10 @@ Result<ModelSpec> spec_from_hf(const Family& family, const Fields& config, int64
     n.norm_eps = family.norm_eps;
     BIFOCAL_TRY_STATUS(read(config.number("rms_norm_eps"), n.norm_eps));
     n.norm_offset = family.norm_offset;
+    BIFOCAL_TRY_STATUS(read(config.number("rms_norm_offset"), n.norm_offset));
+    if (n.norm_offset != 0 && n.norm_offset != 1)
+        return config.error("rms_norm_offset", "bad value", "0 or 1",
+                            fmt::format("{}", n.norm_offset));
     n.tied = family.tied;
     BIFOCAL_TRY_STATUS(read(config.boolean("tie_word_embeddings"), n.tied));
     n.activation = family.activation;
@@ -268,6 +298,10 @@ Result<ModelSpec> spec_from_hf(const Family& family, const Fields& config, int64
         family.qkv_bias == BiasRule::always || (family.qkv_bias == BiasRule::as_configured && bias);
     n.out_bias = family.out_bias == BiasRule::as_configured && bias;
     BIFOCAL_TRY_STATUS(read(config.boolean("mlp_bias"), n.mlp_bias));
+    n.output_gate = family.output_gate;
+    if (family.output_gate)
+        BIFOCAL_TRY_STATUS(read(config.boolean("attn_output_gate"), n.output_gate));
+    BIFOCAL_TRY_STATUS(refuse_experts(family, config, n));
     if (family.attention_scalar > 0) {
         auto scalar = static_cast<double>(family.attention_scalar);
         BIFOCAL_TRY_STATUS(read(config.number("query_pre_attn_scalar"), scalar));
