@@ -19,7 +19,8 @@ class Tokenizer;
 }
 
 struct ModelOptions {
-    // "", a SPEC for every layer, or "@layout.json"; "": the checkpoint's own
+    // A SPEC for every layer that is not linear in the checkpoint, or "@layout.json" for every
+    // layer; "": the checkpoint's own
     std::string attention = {};
     bool exact = false;  // FP32 activations and dequantised weights
     // A safetensors file with "model.layers.N.self_attn.sinks" [heads], for layers whose mixer says

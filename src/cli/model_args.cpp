@@ -78,8 +78,9 @@ void add_model_options(CLI::App& app, ModelArgs& args) {
 
 void add_layout_options(CLI::App& app, ModelArgs& args) {
     app.add_option("--attention", args.attention,
-                   "layout of every layer: full, sliding_window:window=508,sink_tokens=4, or "
-                   "@layout.json; default: the checkpoint's own")
+                   "layout of every layer that is not natively linear: full, "
+                   "sliding_window:window=508,sink_tokens=4; or @layout.json, which says each "
+                   "layer; default: the checkpoint's own")
         ->check(not_empty);
     app.add_option("--mem-per-seq", args.mem_per_seq,
                    "bytes per sequence (12MiB): the largest window that fits, or a ceiling for "

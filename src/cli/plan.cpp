@@ -88,7 +88,8 @@ Error nothing_fits(const Plans& plans, bool in_tokens) {
         const auto budget = budget_of_tokens(plans.model, plans.options, tokens);
         return budget.ok() && budget->bytes >= bytes;
     };
-    int64_t tokens = (bytes + plans.budget.token_bytes - 1) / plans.budget.token_bytes;
+    const int64_t planned = bytes - cheapest->native.total();
+    int64_t tokens = (planned + plans.budget.token_bytes - 1) / plans.budget.token_bytes;
     while (in_tokens && tokens > 1 && holds(tokens - 1)) --tokens;  // padding may hold one
     const std::string least = in_tokens ? fmt::format("--budget-tokens {}", tokens)
                                         : fmt::format("--mem-per-seq {}", bytes);
@@ -162,26 +163,26 @@ std::string tokens_text(int64_t bytes, const PlanBudget& budget) {
 void print_table(const Plans& plans) {
     std::vector<std::vector<std::string>> rows = {
         {"layout", "window", "counting states only", "tokens", "bytes a layer", "a sequence"}};
-    const auto row = [&](const std::string& name, std::string window, std::string by_states,
-                         int64_t layer, int64_t sequence) {
-        rows.push_back({name, std::move(window), std::move(by_states),
-                        tokens_text(sequence, plans.budget), count_text(layer),
-                        bytes_text(sequence)});
-    };
+    const auto tokens = [&](int64_t bytes) { return tokens_text(bytes, plans.budget); };
     for (const LayoutPlan& plan : plans.layouts) {
         if (!plan.fits()) continue;
         const bool slides = plan.window > 0;
         const int64_t by_states = plan.window_counting_states;
-        row(plan.mixer.to_string(), slides ? count_text(plan.window) : "-",
-            !slides          ? "-"
-            : by_states >= 1 ? count_text(by_states)
-                             : fmt::format("infeasible ({})", count_text(by_states)),
-            plan.layer.total(), plan.bytes());
+        const int64_t native = plan.native.total();
+        rows.push_back({plan.mixer.to_string(), slides ? count_text(plan.window) : "-",
+                        !slides          ? "-"
+                        : by_states >= 1 ? count_text(by_states)
+                                         : fmt::format("infeasible ({})", count_text(by_states)),
+                        tokens(plan.bytes() - native), count_text(plan.layer.total()),
+                        bytes_text(plan.bytes())});
         for (const Part& part : kParts) {
-            const int64_t bytes = plan.sequence.*part.bytes;
+            const int64_t bytes = plan.sequence.*part.bytes - plan.native.*part.bytes;
             if (bytes > 0 && bytes < plan.bytes())
-                row(fmt::format("  {}", part.name), "", "", plan.layer.*part.bytes, bytes);
+                rows.push_back({fmt::format("  {}", part.name), "", "", tokens(bytes),
+                                count_text(plan.layer.*part.bytes), bytes_text(bytes)});
         }
+        if (native > 0)
+            rows.push_back({"  native linear layers", "", "", "", "", bytes_text(native)});
     }
     fmt::print("{}", table(rows));
 }
@@ -248,6 +249,7 @@ nlohmann::ordered_json layout_json(const LayoutPlan& plan) {
     json["state_tokens"] = plan.state_tokens;
     json["layer_bytes"] = parts_json(plan.layer);
     json["sequence_bytes"] = parts_json(plan.sequence);
+    json["native_bytes"] = parts_json(plan.native);
     json["missing_bytes"] = plan.missing_bytes;
     json["missing_tokens"] = plan.missing_tokens;
     return json;

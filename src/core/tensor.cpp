@@ -28,6 +28,21 @@ Tensor Tensor::rows(int64_t begin, int64_t end) const {
     return part;
 }
 
+Tensor Tensor::rows_of_groups(int64_t n_groups, int64_t begin, int64_t end) const {
+    BIFOCAL_CHECK(n_groups > 0 && shape[0] % n_groups == 0, "{} rows in {} groups", shape[0],
+                  n_groups);
+    const int64_t each = shape[0] / n_groups, n = end - begin;
+    std::vector<int64_t> kept = shape;
+    kept[0] = n_groups * n;
+    std::byte* data = nullptr;
+    Tensor copy = make_tensor(dtype, std::move(kept), &data);
+    for (int64_t g = 0; g < n_groups; ++g) {
+        const Tensor part = rows(g * each + begin, g * each + end);
+        std::memcpy(data + g * n * row_bytes(), part.bytes.data(), part.bytes.size());
+    }
+    return copy;
+}
+
 Tensor make_tensor(DType dtype, std::vector<int64_t> shape, std::byte** data) {
     Tensor tensor{dtype, std::move(shape), {}, {}};
     auto buffer = std::make_shared<Buffer>(static_cast<size_t>(dtype_bytes(dtype, tensor.elems())));

@@ -22,6 +22,8 @@ struct Tensor {
     int64_t row_bytes() const;
     // Rows [begin, end) of the outermost dimension; shares the bytes.
     Tensor rows(int64_t begin, int64_t end) const;
+    // Rows [begin, end) of each of `n_groups` equal stretches of rows, one after the other; a copy.
+    Tensor rows_of_groups(int64_t n_groups, int64_t begin, int64_t end) const;
 };
 
 // A tensor with memory of its own (64-byte aligned, zeroed); *data points at its writable bytes.

@@ -27,6 +27,16 @@ TEST(Tensor, RowsOfAQuantisedTensorAreWholeBlocks) {
     EXPECT_EQ(tensor.rows(2, 3).bytes.data(), data + 80);
 }
 
+TEST(Tensor, RowsOfGroupsAreACopyInOrder) {
+    const float values[] = {0, 1, 2, 3, 10, 11, 12, 13, 20, 21, 22, 23};
+    const Tensor tensor = make_tensor_f32({6, 2}, values);  // three groups of two rows
+    const Tensor second = tensor.rows_of_groups(3, 1, 2);
+    EXPECT_EQ(second.shape, (std::vector<int64_t>{3, 2}));
+    float kept[6];
+    std::memcpy(kept, second.bytes.data(), sizeof kept);
+    EXPECT_EQ(std::vector<float>(kept, kept + 6), (std::vector<float>{2, 3, 12, 13, 22, 23}));
+}
+
 TEST(View, InnerViewsKeepStrides) {
     float values[24];
     for (int i = 0; i < 24; ++i) values[i] = static_cast<float>(i);

@@ -24,7 +24,8 @@ namespace bifocal {
 
 // How a layer that is converted from an attention layer begins with a weight.
 struct WeightInit {
-    std::string teacher = {};  // the attention layer's weight that it starts as; same elements
+    std::string teacher = {};   // the attention layer's weight that it starts as; same elements
+    bool queries_only = false;  // of a q_proj with an output gate: the rows of its queries
     // Else its values; empty: zeros.
     std::function<void(std::span<float> values, Rng& rng)> fill = {};
 };

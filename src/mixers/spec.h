@@ -49,6 +49,8 @@ struct LayerContext {
     bool qk_norm = false;   // RMSNorm over each head of q and k, before RoPE
     bool qkv_bias = false;
     bool out_bias = false;
+    // q_proj gives [query | gate] for each head: σ(gate) times what the head reads.
+    bool output_gate = false;
     bool post_norm = false;  // norm on the sublayer's result before it is added
     std::optional<ops::NormedResidual> residual = {};  // none: x += result
     std::optional<ops::RopeSpec> rope;                 // none: no position encoding in this layer

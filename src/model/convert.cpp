@@ -18,6 +18,7 @@
 #include "model/build.h"
 #include "model/calibrate.h"
 #include "model/identity.h"
+#include "model/layout.h"
 #include "model/source.h"
 #include "model/stored_experts.h"
 #include "model/student.h"
@@ -84,17 +85,20 @@ class Conversion {
     Status choose_layout() {
         const auto n_layers = static_cast<int64_t>(source_.spec.layers.size());
         BIFOCAL_TRY(const std::vector<MixerSpec> wanted,
-                    parse_attention(options_.attention, n_layers));
+                    layout_from(source_.spec, options_.attention));
         for (const int64_t layer : options_.layers)
             if (layer < 0 || layer >= n_layers)
                 return Error{.what = "no such layer",
                              .expected = fmt::format("0 to {}", n_layers - 1),
                              .got = fmt::format("{}", layer),
                              .kind = ErrorKind::usage};
+        const bool says_every_layer = options_.attention.starts_with('@');
+        bool replaces = false;
         for (int64_t i = 0; i < n_layers; ++i) {
             const bool is_chosen = options_.layers.empty() ||
                                    std::ranges::find(options_.layers, i) != options_.layers.end();
             const LayerSpec& layer = source_.spec.layers[i];
+            replaces = replaces || (is_chosen && (says_every_layer || !layer.is_native_linear));
             BIFOCAL_TRY(std::unique_ptr<Mixer> mixer,
                         make_mixer(is_chosen ? wanted[i] : layer.mixer, layer.context));
             MixerSpec explicit_spec = mixer->spec();
@@ -102,6 +106,10 @@ class Conversion {
             layout_.push_back(std::move(explicit_spec));
             mixers_.push_back(std::move(mixer));
         }
+        if (!replaces)
+            return Error{.what = "the chosen layers are linear in this model",
+                         .expected = "others, or @layout.json, which says each layer",
+                         .kind = ErrorKind::usage};
         return {};
     }
 
@@ -175,7 +183,8 @@ class Conversion {
             for (const auto& [name, tensor] : experts.tensors()) add(name_of(layer, name), tensor);
         }
         for (const WeightRow& row : layer_weight_rows()) {
-            const bool is_mixers = row.name.starts_with("self_attn.") || done.contains(row.name);
+            const bool is_mixers = row.name.starts_with("self_attn.") ||
+                                   row.name.starts_with("linear_attn.") || done.contains(row.name);
             const bool is_other_bias = row.name.ends_with(".bias") && !source_.spec.mlp_bias;
             const bool is_dense = has_experts && row.name.starts_with("mlp.");
             if (is_mixers || is_other_bias || is_dense || find_layer_row(row.name, context) != &row)
@@ -187,15 +196,21 @@ class Conversion {
         return {};
     }
 
+    // What a softmax layer cannot begin without.
+    bool is_teachers(int64_t layer, std::string_view name) const {
+        return name.starts_with("self_attn.") && name != "self_attn.sinks" &&
+               find_layer_row(name, source_.spec.layers[layer].context);
+    }
+
     // The teacher's weight of this name, else the one it begins as, else a new one.
     Result<Tensor> weight_of(int64_t layer, const WeightSpec& weight) {
+        if (is_teachers(layer, weight.name)) return finder_.layer_weight(layer, weight);
         WeightSpec optional = weight;
         optional.required = false;
         BIFOCAL_TRY(Tensor own, finder_.layer_weight(layer, optional));
         if (!own.bytes.empty() || !weight.required) return own;
         if (!weight.init.teacher.empty()) {
-            optional.name = weight.init.teacher;
-            BIFOCAL_TRY(Tensor begun, finder_.layer_weight(layer, optional));
+            BIFOCAL_TRY(Tensor begun, teachers(layer, weight, optional));
             if (!begun.bytes.empty()) return begun;
         }
         std::byte* data = nullptr;
@@ -214,6 +229,17 @@ class Conversion {
         counts_.n_created_values += made.elems();
         created_.insert(name);
         return made;
+    }
+
+    // What a new weight begins as; without bytes where the teacher has none.
+    Result<Tensor> teachers(int64_t layer, const WeightSpec& weight, WeightSpec wanted) {
+        const LayerContext& context = source_.spec.layers[layer].context;
+        wanted.name = weight.init.teacher;
+        const bool has_gates = weight.init.queries_only;
+        if (has_gates) wanted.shape[0] *= 2;
+        BIFOCAL_TRY(Tensor begun, finder_.layer_weight(layer, wanted));
+        if (!has_gates || begun.bytes.empty()) return begun;
+        return begun.rows_of_groups(context.n_heads, 0, context.head_dim);
     }
 
     static std::string name_of(int64_t layer, std::string_view name) {
@@ -291,8 +317,11 @@ Result<OrderedJson> teacher_config(const Source& source, const Family& family) {
     if (source.checkpoint.is_gguf) return config_of(family, source.spec, source.checkpoint.where);
     const std::string path = (fs::path(source.checkpoint.where) / "config.json").string();
     BIFOCAL_TRY(const json::Json plain, json::read_file(path));
-    const OrderedJson config = OrderedJson::parse(json::to_text(plain));
-    return config.contains("text_config") ? config["text_config"] : config;
+    OrderedJson config = OrderedJson::parse(json::to_text(plain));
+    if (!config.contains("text_config")) return config;
+    OrderedJson text = config["text_config"];
+    text["tie_word_embeddings"] = source.spec.tied_embedding;  // the outer word counts
+    return text;
 }
 
 // A place beside `path` that nobody uses.

@@ -52,8 +52,9 @@ std::string golden(const std::string& name) {
 }
 
 TEST_F(Convert, AWindowedStudentIsItsTeacherBitByBit) {
-    for (const char* name : {"llama", "llama_tied", "llama3_rope", "mistral", "phi3", "qwen2",
-                             "qwen3", "smollm3", "gemma3", "gpt_oss", "gpt_oss_mxfp4"}) {
+    for (const char* name :
+         {"llama", "llama_tied", "llama3_rope", "mistral", "phi3", "qwen2", "qwen3", "smollm3",
+          "gemma3", "gpt_oss", "gpt_oss_mxfp4", "qwen3_5", "qwen3_5_whole", "qwen3_next"}) {
         for (const std::string attention :
              {"sliding_window:window=9", "sliding_window:window=12,sink_tokens=4", "full"}) {
             convert(golden(name), attention);
@@ -61,7 +62,9 @@ TEST_F(Convert, AWindowedStudentIsItsTeacherBitByBit) {
             const Model teacher =
                 Model::load(golden(name), {.attention = attention, .exact = true}).value();
             EXPECT_EQ(logits(student), logits(teacher)) << name << ", " << attention;
-            EXPECT_EQ(student.spec().layers[0].mixer.to_string(), teacher.info().layers[0].mixer);
+            for (size_t i = 0; i < student.info().layers.size(); ++i)
+                EXPECT_EQ(student.spec().layers[i].mixer.to_string(),
+                          teacher.info().layers[i].mixer);
         }
     }
 }
@@ -146,7 +149,7 @@ TEST_F(Convert, ExpertsAndLayersThatStayAreTheTeachersOwn) {
 }
 
 TEST_F(Convert, AGgufTeacherGivesTheSame) {
-    for (const char* name : {"llama_tied", "qwen3"}) {
+    for (const char* name : {"llama_tied", "qwen3", "qwen3_5", "qwen3_next"}) {
         const std::string file = golden(name) + "/model.gguf";
         convert(file, "sliding_window:window=9");
         const Model student = testing::load_exact(this->student());
@@ -177,16 +180,56 @@ TEST_F(Convert, EveryLayoutCanBeMadeAndRun) {
           "linear:rule=gdn", "linear:rule=mlstm", "linear:rule=gla", "linear:rule=mamba2",
           "linear:rule=kda", "linear:rule=lightning", "linear:rule=dijiang",
           "linear:rule=linear_attention"}) {
-        convert(golden("qwen3"), attention);
-        const Model model = testing::load_exact(student());
-        EXPECT_EQ(model.notes(), std::vector<std::string>{}) << attention;
-        for (const float logit : logits(model)) ASSERT_TRUE(std::isfinite(logit)) << attention;
+        for (const char* name : {"qwen3", "qwen3_5"}) {
+            convert(golden(name), attention);
+            const Model model = testing::load_exact(student());
+            EXPECT_EQ(model.notes(), std::vector<std::string>{}) << attention;
+            for (const float logit : logits(model)) ASSERT_TRUE(std::isfinite(logit)) << attention;
+        }
     }
 }
 
+// A student's native linear layers are the teacher's, and its Bifocal ones keep the output gate.
+TEST_F(Convert, OnlySoftmaxLayersOfAMixedTeacherChange) {
+    convert(golden("qwen3_5"), "bifocal:window=9,far=gdn");
+    const Model model = testing::load_exact(student());
+    EXPECT_THAT(model.info().layers[0].mixer, HasSubstr("form=qwen"));
+    EXPECT_THAT(model.info().layers[1].mixer, HasSubstr("bifocal:"));
+    EXPECT_THAT(model.info().layers[1].weights,
+                ::testing::Contains(HasSubstr("self_attn.q_proj.weight bf16 [128, 32]")));
+    // A linear layer of the layout begins with the teacher's queries and leaves the gate behind.
+    convert(golden("qwen3_5"), "linear:rule=gdn");
+    const safetensors::File made =
+        safetensors::File::open(student() + "/model.safetensors").value();
+    const safetensors::File source =
+        safetensors::File::open(golden("qwen3_5") + "/model.safetensors").value();
+    for (const char* kind : {"weight", "bias"}) {
+        const std::string name = std::string("q_proj.") + kind;
+        const Tensor begun = made.tensor("model.layers.1.linear_attn." + name).value();
+        const Tensor teacher = source.tensor("model.layers.1.self_attn." + name).value();
+        ASSERT_EQ(begun.shape[0], 64);
+        for (int64_t h = 0; h < 4; ++h)
+            EXPECT_TRUE(std::ranges::equal(begun.rows(16 * h, 16 * h + 16).bytes,
+                                           teacher.rows(32 * h, 32 * h + 16).bytes));
+    }
+    const auto none =
+        convert_model(golden("qwen3_5"), student() + "2", {.attention = "full", .layers = {0, 2}});
+    ASSERT_FALSE(none.ok());
+    EXPECT_THAT(none.error().message(), HasSubstr("are linear in this model"));
+}
+
+TEST_F(Convert, WhatATeacherLacksIsNotInvented) {
+    std::ofstream(folder_ / "layout.json") << R"(["full", "full", "full"])";
+    const auto made = convert_model(golden("qwen3_5"), student(),
+                                    {.attention = "@" + (folder_ / "layout.json").string()});
+    ASSERT_FALSE(made.ok());
+    EXPECT_THAT(made.error().message(),
+                AllOf(HasSubstr("missing tensor"), HasSubstr("layers.0.self_attn.")));
+}
+
 TEST_F(Convert, AShutGateIsTheWindow) {
-    convert(golden("qwen3"), "bifocal:window=9,far=mlstm");
-    {
+    for (const char* name : {"qwen3", "qwen3_5"}) {
+        convert(golden(name), "bifocal:window=9,far=mlstm");
         const std::string path = student() + "/model.safetensors";
         const safetensors::File file = safetensors::File::open(path).value();
         Tensors tensors;
@@ -199,11 +242,11 @@ TEST_F(Convert, AShutGateIsTheWindow) {
         }
         ASSERT_TRUE(safetensors::write_file(path + ".new", tensors).ok());
         std::filesystem::rename(path + ".new", path);
+        const Model teacher =
+            Model::load(golden(name), {.attention = "sliding_window:window=9", .exact = true})
+                .value();
+        EXPECT_EQ(logits(testing::load_exact(student())), logits(teacher)) << name;
     }
-    const Model teacher =
-        Model::load(golden("qwen3"), {.attention = "sliding_window:window=9", .exact = true})
-            .value();
-    EXPECT_EQ(logits(testing::load_exact(student())), logits(teacher));
 }
 
 TEST_F(Convert, SomeLayersOnly) {

@@ -22,7 +22,7 @@ const char* const kCases[] = {
     "llama_yarn_rope", "smollm3",      "smollm3_layers", "mistral",
     "qwen2",           "qwen2_window", "qwen3",          "phi3",
     "phi3_longrope",   "gemma3",       "gpt_oss",        "gpt_oss_mxfp4",
-    "minimax",
+    "minimax",         "qwen3_5",      "qwen3_5_whole",  "qwen3_next",
 };
 
 class GoldenModel : public ::testing::TestWithParam<const char*> {};
@@ -81,13 +81,15 @@ TEST(Golden, LongropeShortFactors) {
 
 TEST(Golden, ReplacedLayoutsEqualExplicitMasks) {
     // The learned sinks of a replaced layer are the checkpoint's.
-    for (const auto& [name, layout] :
-         {std::pair<std::string, std::string>{"llama_tied", "window=9"},
-          {"llama_tied", "window=6,sink_tokens=3"},
-          {"gpt_oss", "window=6,sink_tokens=3,sink=learned"}}) {
+    const std::pair<std::string, std::string> cases[] = {
+        {"llama_tied", "window=9"},
+        {"llama_tied", "window=6,sink_tokens=3"},
+        {"gpt_oss", "window=6,sink_tokens=3,sink=learned"},
+        {"qwen3_5", "window=7,sink_tokens=2"}};
+    for (const auto& [name, layout] : cases) {
         const Golden golden = golden_of(name);
         const Model model = load_exact(kFolder + name, {.attention = "sliding_window:" + layout});
-        EXPECT_EQ(model.spec().layers[0].mixer.kind, "sliding_window");
+        EXPECT_EQ(model.spec().layers[1].mixer.kind, "sliding_window");
         const std::vector<float> expected = golden.floats("logits " + layout);
         for (const int64_t chunk : {48, 5})
             EXPECT_LE(largest_difference(testing::all_logits(model.decoder(), golden.tokens, chunk),

@@ -28,6 +28,9 @@ std::string numbers_of(const ModelSpec& spec) {
         fmt::format("{} {} {} {} {} {} {} {} {}\n", spec.vocab_size, spec.d_model, spec.norm_eps,
                     spec.norm_offset, spec.embedding_scale, static_cast<int>(spec.activation),
                     spec.mlp_bias, spec.tied_embedding, spec.layers.size());
+    if (const LinearSizes& l = spec.linear; l.key_heads > 0)
+        text += fmt::format("{} {} {} {} {} {}\n", l.key_heads, l.value_heads, l.key_dim,
+                            l.value_dim, l.conv_width, l.tiles_values);
     for (const LayerSpec& layer : spec.layers) {
         const LayerContext& c = layer.context;
         text += fmt::format("{} {} {} {} {} {} {} {} {}\n", layer.d_ff, c.n_heads, c.n_kv_heads,
@@ -41,6 +44,8 @@ std::string numbers_of(const ModelSpec& spec) {
         for (const auto& residual : {c.residual, layer.ffn_residual})
             if (residual)
                 text += fmt::format("residual {} {}\n", residual->stream, residual->branch);
+        if (c.output_gate) text += "gate\n";
+        if (layer.is_native_linear) text += "linear\n";
         if (!c.rope) continue;
         const ops::RopeSpec& r = *c.rope;
         text += fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {}\n", r.theta, r.rotary_dim,

@@ -9,6 +9,7 @@
 
 #include "model/build.h"
 #include "model/identity.h"
+#include "model/layout.h"
 #include "model/source.h"
 
 namespace bifocal {
@@ -37,8 +38,7 @@ Result<Source> open_source(const std::string& path, int64_t tokens) {
 
 Status replace_layout(ModelSpec& spec, const std::string& attention) {
     if (attention.empty()) return {};
-    BIFOCAL_TRY(std::vector<MixerSpec> layout,
-                parse_attention(attention, static_cast<int64_t>(spec.layers.size())));
+    BIFOCAL_TRY(std::vector<MixerSpec> layout, layout_from(spec, attention));
     for (size_t i = 0; i < spec.layers.size(); ++i) spec.layers[i].mixer = std::move(layout[i]);
     return {};
 }

@@ -43,6 +43,15 @@ struct LayerSpec {
     int64_t d_ff = 0;                         // F of a dense feed-forward
     std::optional<ExpertsSpec> experts = {};  // instead of a dense feed-forward
     std::optional<ops::NormedResidual> ffn_residual = {};  // none: x += result
+    bool is_native_linear = false;  // the checkpoint's family made it so: see layout.h
+};
+
+// Sizes of the linear layers that a checkpoint has of its own.
+struct LinearSizes {
+    int64_t key_heads = 0, value_heads = 0;  // 0: it has no such layers
+    int64_t key_dim = 0, value_dim = 0;      // of one head
+    int64_t conv_width = 0;                  // taps
+    bool tiles_values = false;  // value head h reads key head h mod key_heads, not by groups
 };
 
 struct ModelSpec {
@@ -57,6 +66,7 @@ struct ModelSpec {
     ops::Activation activation = ops::Activation::silu;
     bool mlp_bias = false;
     bool tied_embedding = false;
+    LinearSizes linear;
     std::vector<LayerSpec> layers;
     std::vector<int32_t> stop_tokens;
 };

@@ -4,11 +4,13 @@
 
 #include <cmath>
 
+#include "model/families/linear_layers.h"
+
 namespace bifocal {
 
 std::span<const ModelShape> model_shapes() {
     static constexpr ModelShape kShapes[] = {
-        // name, layers, M, H, G, D, trained length
+        // name, layers, M, H, G, D, trained length, every n-th layer softmax
         {"smollm2-135m", 30, 576, 9, 3, 64, 8192},
         {"smollm2-360m", 32, 960, 15, 5, 64, 8192},
         {"smollm2-1.7b", 24, 2048, 32, 32, 64, 8192},
@@ -23,6 +25,9 @@ std::span<const ModelShape> model_shapes() {
         {"qwen3-32b", 64, 5120, 64, 8, 128, 40960},
         // Its softmax layers' shape in every layer; the public model has one in four of them.
         {"qwen3.5-4b", 32, 2560, 16, 4, 256, 262144},
+        {"qwen3.5-4b-native", 32, 2560, 16, 4, 256, 262144, 4},
+        {"qwen3.5-9b-native", 32, 4096, 16, 4, 256, 262144, 4},
+        {"qwen3-next-80b-a3b", 48, 2048, 16, 2, 256, 262144, 4},
         {"llama-3.1-8b", 32, 4096, 32, 8, 128, 131072},
         {"llama-3.1-70b", 80, 8192, 64, 8, 128, 131072},
         {"llama-3.2-1b", 16, 2048, 32, 8, 64, 131072},
@@ -50,6 +55,9 @@ ModelSpec spec_of(const ModelShape& shape) {
         layer.context.scale =
             static_cast<float>(1 / std::sqrt(static_cast<double>(shape.head_dim)));
         layer.mixer = {"full_attention"};
+        const int64_t interval = shape.full_attention_interval;
+        layer.is_native_linear = interval > 0 && (i + 1) % interval != 0;
+        if (layer.is_native_linear) layer.mixer = native_linear_mixer(kQwenLinear, 1e-6);
         spec.layers.push_back(std::move(layer));
     }
     return spec;

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "core/json/json.h"
@@ -64,6 +65,9 @@ Result<Source> open_folder(const std::string& path, int64_t tokens) {
         BIFOCAL_TRY(source.family, family_of_hf(architectures.value_or(std::vector<std::string>{}),
                                                 model_type.value_or(""), document.path));
         BIFOCAL_TRY(source.spec, spec_from_hf(*source.family, text, tokens));
+        // The head belongs to the whole model: beside a text_config, the outer word counts.
+        BIFOCAL_TRY(const auto tied, config.boolean("tie_word_embeddings"));
+        if (tied) source.spec.tied_embedding = *tied;
     }
     if (is_there(in(path, "generation_config.json"))) {
         BIFOCAL_TRY(const Document generation, read_document(path, "generation_config.json"));
@@ -83,6 +87,10 @@ Result<Source> open_folder(const std::string& path, int64_t tokens) {
     source.notes = file.warnings();
     source.checkpoint.where = path;
     for (const safetensors::TensorInfo& info : file.tensors()) {
+        const auto is_start = [&](std::string_view prefix) {
+            return info.name.starts_with(prefix);
+        };
+        if (std::ranges::any_of(source.family->skipped, is_start)) continue;
         BIFOCAL_TRY(Tensor tensor, file.tensor(info.name));
         source.checkpoint.tensors.emplace(info.name, std::move(tensor));
     }

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <charconv>
 #include <filesystem>
 
 #include "formats/gguf/file.h"
@@ -9,6 +10,20 @@
 #include "model/source.h"
 
 namespace bifocal {
+namespace {
+
+// Blocks after the last layer predict further tokens.
+void drop_blocks_from(int64_t n_layers, WeightMap& tensors) {
+    std::erase_if(tensors, [&](const auto& entry) {
+        int64_t block = -1;
+        const std::string& name = entry.first;
+        if (name.starts_with("blk."))
+            std::from_chars(name.data() + 4, name.data() + name.size(), block);
+        return block >= n_layers;
+    });
+}
+
+}  // namespace
 
 Result<Source> open_gguf(const std::string& path, int64_t tokens) {
     BIFOCAL_TRY(const gguf::File file, gguf::File::open(path));
@@ -35,6 +50,8 @@ Result<Source> open_gguf(const std::string& path, int64_t tokens) {
         source.checkpoint.tensors.emplace(info.name, std::move(tensor));
     }
     BIFOCAL_TRY(source.spec, spec_from_gguf(*family, file, source.checkpoint, tokens));
+    if (metadata.has(architecture + ".nextn_predict_layers"))
+        drop_blocks_from(std::ssize(source.spec.layers), source.checkpoint.tensors);
 
     BIFOCAL_TRY(const std::string tokenizer_model,
                 metadata.get_string_or("tokenizer.ggml.model", "none"));

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "model/families/readers.h"
 
 namespace bifocal {
@@ -94,9 +96,27 @@ OrderedJson student_config(const Family& family, OrderedJson teacher,
     return teacher;
 }
 
+namespace {
+
+void add_linear_layers(OrderedJson& config, const ModelSpec& spec) {
+    OrderedJson types = OrderedJson::array();
+    for (const LayerSpec& layer : spec.layers) types.push_back(layer_type(layer.mixer));
+    config["layer_types"] = std::move(types);
+    config["linear_num_key_heads"] = spec.linear.key_heads;
+    config["linear_num_value_heads"] = spec.linear.value_heads;
+    config["linear_key_head_dim"] = spec.linear.key_dim;
+    config["linear_value_head_dim"] = spec.linear.value_dim;
+    config["linear_conv_kernel_dim"] = spec.linear.conv_width;
+}
+
+}  // namespace
+
 Result<OrderedJson> config_of(const Family& family, const ModelSpec& spec,
                               const std::string& where) {
-    const LayerContext& first = spec.layers.front().context;
+    const auto softmax = std::ranges::find_if(
+        spec.layers, [](const LayerSpec& layer) { return !layer.is_native_linear; });
+    const LayerContext& first =
+        softmax == spec.layers.end() ? spec.layers.front().context : softmax->context;
     const auto no_words = [&](const char* what) {
         return Error{.what = fmt::format("config.json has no words for {}", what),
                      .where = where,
@@ -108,7 +128,8 @@ Result<OrderedJson> config_of(const Family& family, const ModelSpec& spec,
             layer.d_ff != spec.layers.front().d_ff)
             return no_words("layers of different sizes");
         if (layer.experts) return no_words("experts");
-        if (layer.mixer.kind != "full_attention") return no_words("this file's own windows");
+        if (layer.mixer.kind != "full_attention" && !layer.is_native_linear)
+            return no_words("this file's own windows");
         if (c.rope.has_value() != first.rope.has_value())
             return no_words("layers without positions");
     }
@@ -124,7 +145,7 @@ Result<OrderedJson> config_of(const Family& family, const ModelSpec& spec,
     } else if (rope.scaling != ops::RopeScaling::none || !rope.divisors.empty()) {
         return no_words("this file's scaling of positions");
     }
-    return OrderedJson{{"hidden_size", spec.d_model},
+    OrderedJson config{{"hidden_size", spec.d_model},
                        {"intermediate_size", spec.d_ff},
                        {"num_hidden_layers", spec.layers.size()},
                        {"num_attention_heads", first.n_heads},
@@ -140,6 +161,12 @@ Result<OrderedJson> config_of(const Family& family, const ModelSpec& spec,
                        {"tie_word_embeddings", spec.tied_embedding},
                        {"rope_parameters", positions},
                        {"eos_token_id", spec.stop_tokens}};
+    // Converters to GGUF have added it to the weights.
+    if (family.norm_offset != spec.norm_offset) config["rms_norm_offset"] = spec.norm_offset;
+    if (family.output_gate) config["attn_output_gate"] = first.output_gate;
+    if (family.n_experts > 0) config["num_experts"] = 0;
+    if (family.full_attention_interval > 0) add_linear_layers(config, spec);
+    return config;
 }
 
 }  // namespace bifocal

@@ -3,7 +3,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <numeric>
+#include <tuple>
 
 #include "core/check.h"
 #include "core/dequant.h"
@@ -14,20 +18,22 @@ namespace {
 using enum Dim;
 using When = WeightRow::When;
 
-const std::vector<Dim> kQkv{q_rows, kv_rows, kv_rows};
+const std::vector<Dim> kQkv{gated_q_rows, kv_rows, kv_rows};
 const std::vector<Dim> kGateUp{d_ff, d_ff};
+const std::vector<Dim> kQkvz{key_dim, key_dim, group_values, group_values};
+const std::vector<Dim> kBa{group_heads, group_heads};
 
 // clang-format off
 const WeightRow kLayerRows[] = {
     {"input_layernorm.weight", "attn_norm.weight", {d_model}},
 
-    {"self_attn.q_proj.weight", "attn_q.weight", {q_rows, d_model},
+    {"self_attn.q_proj.weight", "attn_q.weight", {gated_q_rows, d_model},
      "self_attn.qkv_proj.weight", "attn_qkv.weight", kQkv, 0, When::always, true},
     {"self_attn.k_proj.weight", "attn_k.weight", {kv_rows, d_model},
      "self_attn.qkv_proj.weight", "attn_qkv.weight", kQkv, 1, When::always, true},
     {"self_attn.v_proj.weight", "attn_v.weight", {kv_rows, d_model},
      "self_attn.qkv_proj.weight", "attn_qkv.weight", kQkv, 2},
-    {"self_attn.q_proj.bias", "attn_q.bias", {q_rows},
+    {"self_attn.q_proj.bias", "attn_q.bias", {gated_q_rows},
      "self_attn.qkv_proj.bias", "attn_qkv.bias", kQkv, 0, When::always, true},
     {"self_attn.k_proj.bias", "attn_k.bias", {kv_rows},
      "self_attn.qkv_proj.bias", "attn_qkv.bias", kQkv, 1, When::always, true},
@@ -39,9 +45,24 @@ const WeightRow kLayerRows[] = {
     {"self_attn.k_norm.weight", "attn_k_norm.weight", {head_dim}},
     {kSinks, "attn_sinks.weight", {heads}},
 
+    // Linear layers of the checkpoint's own. Their shapes are the mixer's to know.
+    {"linear_attn.in_proj_qkv.weight", "attn_qkv.weight", {},
+     "linear_attn.in_proj_qkvz.weight", "ssm_in.weight", kQkvz, 0, When::always, false, 3, key_heads},
+    {"linear_attn.in_proj_z.weight", "attn_gate.weight", {},
+     "linear_attn.in_proj_qkvz.weight", "ssm_in.weight", kQkvz, 3, When::always, false, 1, key_heads},
+    {"linear_attn.in_proj_b.weight", "ssm_beta.weight", {},
+     "linear_attn.in_proj_ba.weight", "ssm_ba.weight", kBa, 0, When::always, false, 1, key_heads},
+    {"linear_attn.in_proj_a.weight", "ssm_alpha.weight", {},
+     "linear_attn.in_proj_ba.weight", "ssm_ba.weight", kBa, 1, When::always, false, 1, key_heads},
+    {"linear_attn.conv1d.weight", "ssm_conv1d.weight"},
+    {.name = "linear_attn.A_log", .gguf = "ssm_a", .gguf_is_rate = true},
+    {"linear_attn.dt_bias", "ssm_dt.bias"},
+    {"linear_attn.norm.weight", "ssm_norm.weight"},
+    {"linear_attn.out_proj.weight", "ssm_out.weight"},
+
     // One name, two meanings: before the feed-forward, or on the mixer's result.
-    // Before the feed-forward, GGUF files of gpt-oss call it as others call the second.
-    {"post_attention_layernorm.weight", "ffn_norm.weight", {d_model}, {}, "post_attention_norm.weight", {d_model}, 0, When::no_post_norm},
+    {.name = "post_attention_layernorm.weight", .gguf = "ffn_norm.weight", .shape = {d_model},
+     .when = When::no_post_norm, .other_gguf = "post_attention_norm.weight"},
     {"post_attention_layernorm.weight", "post_attention_norm.weight", {d_model}, {}, {}, {}, 0, When::post_norm},
     {"pre_feedforward_layernorm.weight", "ffn_norm.weight", {d_model}, {}, {}, {}, 0, When::post_norm},
     {"post_feedforward_layernorm.weight", "post_ffw_norm.weight", {d_model}, {}, {}, {}, 0, When::post_norm},
@@ -99,6 +120,7 @@ const WeightRow* find_layer_row(std::string_view name, const LayerContext& conte
 
 int64_t dim_size(Dim dim, const ModelSpec& spec, const LayerSpec& layer) {
     const LayerContext& context = layer.context;
+    const LinearSizes& linear = spec.linear;
     switch (dim) {
         case none:
             return 0;
@@ -110,12 +132,22 @@ int64_t dim_size(Dim dim, const ModelSpec& spec, const LayerSpec& layer) {
             return layer.d_ff;
         case q_rows:
             return context.n_heads * context.head_dim;
+        case gated_q_rows:
+            return (context.output_gate ? 2 : 1) * context.n_heads * context.head_dim;
         case kv_rows:
             return context.n_kv_heads * context.head_dim;
         case head_dim:
             return context.head_dim;
         case heads:
             return context.n_heads;
+        case Dim::key_heads:
+            return linear.key_heads;
+        case Dim::key_dim:
+            return linear.key_dim;
+        case group_heads:
+            return linear.value_heads / std::max<int64_t>(linear.key_heads, 1);
+        case group_values:
+            return dim_size(group_heads, spec, layer) * linear.value_dim;
     }
     return 0;
 }
@@ -146,8 +178,10 @@ Result<Tensor> WeightFinder::layer_weight(int64_t layer, const WeightSpec& weigh
         row = &unlisted;
     }
     // A layout's own weights, which no plain checkpoint has.
+    const bool is_new = row == &unlisted ||
+                        (weight.name.starts_with("linear_attn.") && spec_.linear.key_heads == 0);
     const std::string hint =
-        row == &unlisted ? "'bifocal convert' with this layout creates it, untrained" : "";
+        is_new ? "'bifocal convert' with this layout creates it, untrained" : "";
     return find(*row, layer_prefix(layer), spec, weight.shape, weight.required, hint);
 }
 
@@ -187,6 +221,27 @@ Status check_exponents(const Tensor& tensor, int64_t step, const std::string& wh
     return {};
 }
 
+// GGUF leaves out dimensions of 1.
+std::vector<int64_t> without_ones(std::vector<int64_t> shape) {
+    std::erase(shape, 1);
+    return shape;
+}
+
+// log(-x) of every element: GGUF files hold A = -exp(A_log).
+Result<Tensor> log_of_rates(const Tensor& stored, const std::string& where) {
+    std::vector<float> values(static_cast<size_t>(stored.elems()));
+    dequantise_row(stored.dtype, stored.bytes.data(), values);
+    for (float& value : values) {
+        if (!(value < 0) || !std::isfinite(value))
+            return Error{.what = "a decay that is no decay",
+                         .where = where,
+                         .expected = "-exp of a number, below 0",
+                         .got = fmt::format("{}", value)};
+        value = std::log(-value);
+    }
+    return make_tensor_f32(stored.shape, values);
+}
+
 }  // namespace
 
 Result<Tensor> WeightFinder::find(const WeightRow& row, std::string_view layer_prefix,
@@ -199,18 +254,24 @@ Result<Tensor> WeightFinder::find(const WeightRow& row, std::string_view layer_p
         const auto found = checkpoint_.tensors.find(full);
         return {full, found == checkpoint_.tensors.end() ? nullptr : &found->second};
     };
-    const auto [name, stored] = lookup(gguf ? row.gguf : row.name);
+    auto [name, stored] = lookup(gguf ? row.gguf : row.name);
+    if (!stored && gguf && !row.other_gguf.empty()) {
+        auto other = lookup(row.other_gguf);
+        if (other.second) std::tie(name, stored) = std::move(other);
+    }
     const auto [fused_name, fused] = lookup(gguf ? row.fused_gguf : row.fused);
 
-    std::vector<int64_t> whole = shape;  // of the fused tensor
-    int64_t begin = 0;
-    if (fused) {
-        whole[0] = 0;
-        for (size_t i = 0; i < row.parts.size(); ++i) {
-            if (static_cast<int>(i) == row.part) begin = whole[0];
-            whole[0] += dim_size(row.parts[i], spec_, layer);
-        }
-    }
+    std::vector<int64_t> parts;  // of one stack of the fused tensor
+    for (const Dim dim : row.parts) parts.push_back(dim_size(dim, spec_, layer));
+    const int64_t n_groups = row.groups == none ? 1 : dim_size(row.groups, spec_, layer);
+    std::vector<int64_t> whole = shape, part = shape;  // of the fused tensor, and of ours in it
+    whole[0] = n_groups * std::accumulate(parts.begin(), parts.end(), int64_t{0});
+    if (!parts.empty())
+        part[0] = n_groups * std::accumulate(parts.begin() + row.part,
+                                             parts.begin() + row.part + row.n_parts, int64_t{0});
+    const auto fits = [&](const Tensor& tensor) {
+        return tensor.shape == shape || (gguf && without_ones(tensor.shape) == without_ones(shape));
+    };
     const auto wrong_shape = [&](const std::string& tensor, const std::vector<int64_t>& expected,
                                  const std::vector<int64_t>& got) {
         return Error{.what = "wrong shape",
@@ -220,16 +281,19 @@ Result<Tensor> WeightFinder::find(const WeightRow& row, std::string_view layer_p
     };
 
     Tensor tensor;
-    if (stored && stored->shape == shape) {
+    const bool is_alone = stored && fits(*stored);
+    if (is_alone) {
         used_.insert(name);
         tensor = *stored;
-    } else if (fused && fused->shape == whole) {
+        tensor.shape = shape;
+    } else if (fused && fused->shape == whole && part == shape) {
         used_.insert(fused_name);
-        tensor = fused->rows(begin, begin + shape[0]);
+        tensor = unstacked(*fused, n_groups, parts, row.part, row.part + row.n_parts);
     } else if (stored) {
         return wrong_shape(name, shape, stored->shape);
     } else if (fused) {
-        return wrong_shape(fused_name, whole, fused->shape);
+        return fused->shape == whole ? wrong_shape(fused_name, shape, part)
+                                     : wrong_shape(fused_name, whole, fused->shape);
     } else if (!required) {
         return Tensor{};
     } else {
@@ -240,8 +304,8 @@ Result<Tensor> WeightFinder::find(const WeightRow& row, std::string_view layer_p
             .expected = text(shape),
             .hint = fused_name.empty() ? hint : fmt::format("'{}' would do as well", fused_name)};
     }
-    const std::string where = fmt::format("{}, tensor '{}'", checkpoint_.where,
-                                          stored && stored->shape == shape ? name : fused_name);
+    const std::string where =
+        fmt::format("{}, tensor '{}'", checkpoint_.where, is_alone ? name : fused_name);
     const bool is_packed = holds != Stored::numbers;
     if (is_packed ? tensor.dtype != DType::u8 : !is_real(tensor.dtype))
         return Error{.what = "unsupported type of a weight",
@@ -251,6 +315,7 @@ Result<Tensor> WeightFinder::find(const WeightRow& row, std::string_view layer_p
     if (holds == Stored::exponents) BIFOCAL_TRY_STATUS(check_exponents(tensor, 1, where));
     if (tensor.dtype == DType::mxfp4)
         BIFOCAL_TRY_STATUS(check_exponents(tensor, dtype_info(DType::mxfp4).block_bytes, where));
+    if (row.gguf_is_rate && gguf) return log_of_rates(tensor, where);
     if (row.turns && checkpoint_.is_qk_paired) return unpaired_rows(tensor, layer.context.head_dim);
     return tensor;
 }
@@ -272,6 +337,24 @@ Tensor unpaired_rows(const Tensor& stored, int64_t head_dim) {
                 std::memcpy(data + (head + h * half + j) * bytes,
                             stored.bytes.data() + (head + 2 * j + h) * bytes,
                             static_cast<size_t>(bytes));
+    return ours;
+}
+
+Tensor unstacked(const Tensor& stored, int64_t n_groups, std::span<const int64_t> parts, int first,
+                 int last) {
+    int64_t begin = std::accumulate(parts.begin(), parts.begin() + first, int64_t{0});
+    const int64_t rows = std::accumulate(parts.begin() + first, parts.begin() + last, int64_t{0});
+    if (n_groups == 1) return stored.rows(begin, begin + rows);
+    std::vector<int64_t> shape = stored.shape;
+    shape[0] = n_groups * rows;
+    std::byte* data = nullptr;
+    Tensor ours = make_tensor(stored.dtype, std::move(shape), &data);
+    for (int i = first; i < last; ++i) {
+        const Tensor part = stored.rows_of_groups(n_groups, begin, begin + parts[i]);
+        std::memcpy(data, part.bytes.data(), part.bytes.size());
+        data += part.bytes.size();
+        begin += parts[i];
+    }
     return ours;
 }
 

@@ -24,19 +24,38 @@ struct Checkpoint {
 inline constexpr std::string_view kSinks = "self_attn.sinks";  // learned sink logits
 
 // Sizes that shapes are written in.
-enum class Dim : uint8_t { none, vocab, d_model, d_ff, q_rows, kv_rows, head_dim, heads };
+enum class Dim : uint8_t {
+    none,
+    vocab,
+    d_model,
+    d_ff,
+    q_rows,
+    gated_q_rows,  // q_rows, twice as many with an output gate
+    kv_rows,
+    head_dim,
+    heads,
+    // Of a checkpoint's own linear layers; `group`: of one key head.
+    key_heads,
+    key_dim,
+    group_heads,   // value heads
+    group_values,  // their elements
+};
 
 // One layer's or the model's weight.
 struct WeightRow {
     std::string_view name;
     std::string_view gguf;
     Dim shape[2] = {Dim::none, Dim::none};  // outermost first; none: no such dimension
-    // Rows of one tensor, in this order; `part` says which are ours.
+    // Rows of one tensor, in this order; `part` says which are ours, the first of `n_parts`.
     std::string_view fused = {}, fused_gguf = {};
     std::vector<Dim> parts = {};
     int part = 0;
     enum class When : uint8_t { always, post_norm, no_post_norm } when = When::always;
     bool turns = false;  // rows that RoPE rotates
+    int n_parts = 1;
+    Dim groups = Dim::none;            // the fused tensor is as many such stacks, see unstacked()
+    std::string_view other_gguf = {};  // what some architectures call it
+    bool gguf_is_rate = false;         // GGUF files hold -exp of it
 };
 
 // What the bytes of a tensor outside the table are.
@@ -95,5 +114,11 @@ class WeightFinder {
 // architectures store q and k for a rotation of neighbours (2j, 2j + 1); ours, like Hugging Face's,
 // turns (j, j + D/2), so row h·D/2 + j of ours is row 2j + h of theirs.
 Tensor unpaired_rows(const Tensor& stored, int64_t head_dim);
+
+// Parts [first, last) of a tensor whose rows are `n_groups` stacks of parts of these sizes: the
+// first part of every group, then the next one. Qwen3-Next stores what it projects for a key head
+// together: [q, k, v of its value heads, z of them].
+Tensor unstacked(const Tensor& stored, int64_t n_groups, std::span<const int64_t> parts, int first,
+                 int last);
 
 }  // namespace bifocal

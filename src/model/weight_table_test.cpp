@@ -127,14 +127,77 @@ TEST(WeightTable, UnlistedNamesAreTakenAsTheyAre) {
     const ModelSpec spec = small_spec();
     Checkpoint checkpoint;
     const float values[] = {1, 2, 3};
-    checkpoint.tensors["model.layers.0.linear_attn.A_log"] = make_tensor_f32({3}, values);
+    checkpoint.tensors["model.layers.0.linear_attn.bonus"] = make_tensor_f32({3}, values);
     WeightFinder finder(checkpoint, spec);
-    EXPECT_TRUE(finder.layer_weight(0, {"linear_attn.A_log", {3}}).ok());
+    EXPECT_TRUE(finder.layer_weight(0, {"linear_attn.bonus", {3}}).ok());
     checkpoint.is_gguf = true;
     WeightFinder gguf_finder(checkpoint, spec);
-    const Result<Tensor> missing = gguf_finder.layer_weight(0, {"linear_attn.A_log", {3}});
+    const Result<Tensor> missing = gguf_finder.layer_weight(0, {"linear_attn.bonus", {3}});
     ASSERT_FALSE(missing.ok());
-    EXPECT_THAT(missing.error().message(), ::testing::HasSubstr("linear_attn.A_log"));
+    EXPECT_THAT(missing.error().message(), ::testing::HasSubstr("linear_attn.bonus"));
+}
+
+// What is stored together for each key head comes apart into q, k, v of all heads, z, b and a.
+TEST(WeightTable, GroupedProjectionsComeApartInBothNamings) {
+    ModelSpec spec = small_spec();
+    spec.linear = {.key_heads = 2, .value_heads = 4, .key_dim = 3, .value_dim = 1};
+    std::vector<float> qkvz, ba;
+    for (const float head : {0.0f, 100.0f}) {
+        for (int row = 0; row < 3 + 3 + 2 + 2; ++row)
+            qkvz.push_back(head + static_cast<float>(row));
+        for (int row = 0; row < 4; ++row) ba.push_back(head + static_cast<float>(row));
+    }
+    for (const bool is_gguf : {false, true}) {
+        Checkpoint checkpoint;
+        checkpoint.is_gguf = is_gguf;
+        const auto add = [&](const char* hf, const char* gguf, const std::vector<float>& rows) {
+            const std::string name = is_gguf ? std::string("blk.0.") + gguf
+                                             : std::string("model.layers.0.linear_attn.") + hf;
+            checkpoint.tensors[name] = make_tensor_f32({std::ssize(rows), 1}, rows);
+        };
+        add("in_proj_qkvz.weight", "ssm_in.weight", qkvz);
+        add("in_proj_ba.weight", "ssm_ba.weight", ba);
+        WeightFinder finder(checkpoint, spec);
+        const auto rows = [&](const char* name, int64_t n) {
+            const auto found =
+                finder.layer_weight(0, {std::string("linear_attn.") + name + ".weight", {n, 1}});
+            EXPECT_TRUE(found.ok()) << found.error().message();
+            return floats(*found);
+        };
+        using ::testing::ElementsAre;
+        EXPECT_THAT(rows("in_proj_qkv", 16),
+                    ElementsAre(0, 1, 2, 100, 101, 102, 3, 4, 5, 103, 104, 105, 6, 7, 106, 107));
+        EXPECT_THAT(rows("in_proj_z", 4), ElementsAre(8, 9, 108, 109));
+        EXPECT_THAT(rows("in_proj_b", 4), ElementsAre(0, 1, 100, 101));
+        EXPECT_THAT(rows("in_proj_a", 4), ElementsAre(2, 3, 102, 103));
+        EXPECT_TRUE(finder.unused().empty());
+        // A mixer that wants other heads than the checkpoint has.
+        const auto other = finder.layer_weight(0, {"linear_attn.in_proj_z.weight", {6, 1}});
+        ASSERT_FALSE(other.ok());
+        EXPECT_THAT(other.error().message(), ::testing::HasSubstr("expected [6, 1], got [4, 1]"));
+    }
+}
+
+TEST(WeightTable, GgufHoldsRatesAndConvolutionsInItsOwnForm) {
+    const ModelSpec spec = small_spec();
+    Checkpoint checkpoint;
+    checkpoint.is_gguf = true;
+    const float rates[] = {-1.0f, -std::exp(0.5f)}, taps[] = {1, 2, 3, 4, 5, 6};
+    checkpoint.tensors["blk.0.ssm_a"] = make_tensor_f32({2}, rates);
+    checkpoint.tensors["blk.0.ssm_conv1d.weight"] = make_tensor_f32({3, 2}, taps);
+    WeightFinder finder(checkpoint, spec);
+    const std::vector<float> logs =
+        floats(finder.layer_weight(0, {"linear_attn.A_log", {2}}).value());
+    EXPECT_NEAR(logs[0], 0, 1e-7);
+    EXPECT_NEAR(logs[1], 0.5, 1e-7);
+    const Tensor conv = finder.layer_weight(0, {"linear_attn.conv1d.weight", {3, 1, 2}}).value();
+    EXPECT_EQ(conv.shape, (std::vector<int64_t>{3, 1, 2}));
+    for (const float bad : {0.0f, 1.0f, -INFINITY, NAN}) {
+        checkpoint.tensors["blk.0.ssm_a"] = make_tensor_f32({1}, std::span(&bad, 1));
+        const auto refused = finder.layer_weight(0, {"linear_attn.A_log", {1}});
+        ASSERT_FALSE(refused.ok()) << bad;
+        EXPECT_THAT(refused.error().message(), ::testing::HasSubstr("blk.0.ssm_a"));
+    }
 }
 
 TEST(WeightTable, NamesAreUnique) {

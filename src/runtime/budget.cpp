@@ -7,13 +7,15 @@
 #include <cmath>
 
 #include "mixers/mixer.h"
+#include "model/layout.h"
 
 namespace bifocal {
 
 Result<Decoder> decoder_without_weights(const ModelSpec& model, const MixerSpec& mixer) {
     Decoder decoder;
-    for (const LayerSpec& layer : model.layers) {
-        BIFOCAL_TRY(auto made, make_mixer(mixer, layer.context));
+    const std::vector<MixerSpec> layout = layout_with(model, mixer);
+    for (size_t i = 0; i < layout.size(); ++i) {
+        BIFOCAL_TRY(auto made, make_mixer(layout[i], model.layers[i].context));
         decoder.layers.push_back({std::move(made), {}});
     }
     return decoder;

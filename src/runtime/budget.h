@@ -12,10 +12,11 @@
 
 namespace bifocal {
 
-// Layers without weights, `mixer` in each: enough to plan with. An error when a layer refuses it.
+// Layers without weights, laid out by layout_with(): enough to plan with. An error when a layer
+// refuses it.
 Result<Decoder> decoder_without_weights(const ModelSpec& model, const MixerSpec& mixer);
 
-// State bytes of one sequence with `mixer` in every layer; an error when a layer refuses it.
+// State bytes of one sequence in the same layout; an error when a layer refuses it.
 Result<int64_t> layout_bytes(const ModelSpec& model, const MixerSpec& mixer,
                              const StateOptions& options);
 

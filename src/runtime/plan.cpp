@@ -40,18 +40,20 @@ Status measure(const ModelSpec& model, const StateOptions& options, const PlanBu
                LayoutPlan& plan) {
     BIFOCAL_TRY(const Decoder decoder, decoder_without_weights(model, plan.mixer));
     const StatePlan states = decoder.plan_states(options);
-    plan.layer = plan.sequence = {};
-    for (const StateLayout& layout : states.layers) {
-        const StateParts parts = parts_of(layout);
+    plan.layer = plan.sequence = plan.native = {};
+    for (size_t i = 0; i < states.layers.size(); ++i) {
+        const StateParts parts = parts_of(states.layers[i]);
+        const bool is_native = model.layers[i].is_native_linear;
         add(plan.sequence, parts);
-        if (parts.total() > plan.layer.total()) plan.layer = parts;
+        if (is_native) add(plan.native, parts);
+        if (!is_native && parts.total() > plan.layer.total()) plan.layer = parts;
     }
     const auto allocated = static_cast<int64_t>(states.bytes);
     plan.sequence.padding += allocated - plan.sequence.total();
 
     plan.missing_bytes = std::max<int64_t>(0, allocated - budget.bytes);
     plan.missing_tokens = ceil_div(plan.missing_bytes, budget.token_bytes);
-    plan.state_tokens = ceil_div(plan.sequence.states, budget.token_bytes);
+    plan.state_tokens = ceil_div(plan.sequence.states - plan.native.states, budget.token_bytes);
     plan.window = plan.mixer.options.value("window", int64_t{0});
     plan.window_counting_states = budget.tokens - plan.state_tokens;
     if (plan.window > 0) {
@@ -81,9 +83,16 @@ Result<PlanBudget> budget_of_bytes(const ModelSpec& model, const StateOptions& o
     one.capacity = 1;
     BIFOCAL_TRY(const Decoder decoder, decoder_without_weights(model, {"full_attention"}));
     PlanBudget budget{.bytes = bytes};
-    for (const StateLayout& layout : decoder.plan_states(one).layers)
-        budget.token_bytes += parts_of(layout).keys_values;
-    budget.tokens = bytes / budget.token_bytes;
+    const StatePlan states = decoder.plan_states(one);
+    int64_t native_bytes = 0;
+    for (size_t i = 0; i < states.layers.size(); ++i) {
+        const StateParts parts = parts_of(states.layers[i]);
+        budget.token_bytes += parts.keys_values;
+        if (model.layers[i].is_native_linear) native_bytes += parts.total();
+    }
+    if (budget.token_bytes == 0)
+        return Error{.what = "nothing to plan", .got = "a model whose every layer is linear"};
+    budget.tokens = std::max<int64_t>(0, bytes - native_bytes) / budget.token_bytes;
     return budget;
 }
 

@@ -17,7 +17,7 @@ namespace bifocal {
 struct PlanBudget {
     int64_t bytes = 0;
     int64_t token_bytes = 0;  // keys and values of one token
-    int64_t tokens = 0;       // whole ones that the bytes hold
+    int64_t tokens = 0;       // whole ones that the bytes hold, beside native linear layers
 };
 Result<PlanBudget> budget_of_bytes(const ModelSpec& model, const StateOptions& options,
                                    int64_t bytes);
@@ -47,9 +47,10 @@ struct LayoutPlan {
     // what else is kept beside the window. Normalisers, stabilisers and tails do not count. Below 1
     // for a window: infeasible. Without a window: what is left over.
     int64_t window_counting_states = 0;
-    int64_t state_tokens = 0;  // what `s` is worth, rounded up
-    StateParts layer;          // of the layer that keeps most
+    int64_t state_tokens = 0;  // what `s` is worth, rounded up; not that of native layers
+    StateParts layer;          // of the planned layer that keeps most
     StateParts sequence;
+    StateParts native;  // what of it the model's own linear layers keep, whatever the layout
     int64_t missing_bytes = 0;  // above the budget; 0: it fits
     int64_t missing_tokens = 0;
 
@@ -61,8 +62,9 @@ struct LayoutPlan {
 // family: what an article would compare.
 std::vector<MixerSpec> standard_layouts();
 
-// `mixer` in every layer. One that has a window and does not say it gets the largest that fits, and
-// at most the trained length. An error when the layers refuse it at any window.
+// `mixer` in every layer but the model's own linear ones. One that has a window and does not say it
+// gets the largest that fits, and at most the trained length. An error when the layers refuse it at
+// any window.
 Result<LayoutPlan> plan_layout(const ModelSpec& model, const StateOptions& options,
                                const MixerSpec& mixer, const PlanBudget& budget);
 

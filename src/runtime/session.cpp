@@ -9,6 +9,7 @@
 
 #include "core/cpu_features.h"
 #include "mixers/mixer.h"
+#include "model/layout.h"
 
 namespace bifocal {
 
@@ -29,8 +30,9 @@ Status check_budget(const StatePlan& plan, const EngineOptions& options) {
 int64_t full_attention_bytes(const ModelSpec& spec, KvType kv_type, int64_t n_tokens) {
     if (n_tokens == 0) return 0;
     int64_t bytes = 0;
-    for (const LayerSpec& layer : spec.layers) {
-        const auto mixer = make_mixer({"full_attention"}, layer.context);
+    const std::vector<MixerSpec> layout = layout_with(spec, {"full_attention"});
+    for (size_t i = 0; i < layout.size(); ++i) {
+        const auto mixer = make_mixer(layout[i], spec.layers[i].context);
         BIFOCAL_CHECK(mixer.ok(), "{}", mixer.error().message());
         bytes += static_cast<int64_t>((*mixer)->state_layout({n_tokens, kv_dtype(kv_type)}).bytes);
     }

@@ -59,7 +59,8 @@ DType kv_dtype(KvType type);
 // Refuses a plan that takes more than options.max_bytes_per_sequence.
 Status check_budget(const StatePlan& plan, const EngineOptions& options);
 
-// Bytes that full attention in every layer would hold for `n_tokens`, by its own declaration.
+// Bytes that full attention, and a model's own linear layers beside it, would hold for `n_tokens`,
+// by its own declaration.
 int64_t full_attention_bytes(const ModelSpec& spec, KvType kv_type, int64_t n_tokens);
 
 }  // namespace bifocal

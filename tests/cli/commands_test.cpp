@@ -225,6 +225,32 @@ TEST_F(Commands, VerifyHoldsPathsTogether) {
     EXPECT_THAT(strict.out, HasSubstr("saved and restored"));
 }
 
+// Linear layers of the model's own stay, and count.
+TEST_F(Commands, MixedModelsGoThroughEveryCommand) {
+    const std::string mixed = BIFOCAL_SOURCE_DIR "/tests/golden/models/qwen3_5";
+    const auto json_of = [&](std::vector<std::string> arguments) {
+        arguments.insert(arguments.begin() + 1, {"-m", mixed});
+        arguments.emplace_back("--json");
+        const Outcome outcome = run_program(arguments);
+        EXPECT_EQ(outcome.status, 0) << outcome.err;
+        return json::parse(outcome.out, nullptr, false);
+    };
+    const json seen = json_of({"inspect", "--mem-per-seq", "8KiB"});
+    EXPECT_THAT(seen["layers"][0]["mixer"], HasSubstr("form=qwen"));
+    EXPECT_THAT(seen["layers"][1]["mixer"], HasSubstr("sliding_window"));
+    EXPECT_LE(seen["state_bytes"], 8192);
+    EXPECT_GT(seen["layers"][0]["state_bytes"], 0);
+    const json plan = json_of({"plan", "--mem-per-seq", "8KiB", "--attention", "sliding_window"});
+    EXPECT_EQ(plan["layouts"][0]["native_bytes"]["total"],
+              2 * seen["layers"][0]["state_bytes"].get<int64_t>());
+    for (const auto& path : json_of({"verify", "--tokens", "50", "--attention", kWindow})["paths"])
+        EXPECT_TRUE(path["agrees"].get<bool>()) << path;
+    const Outcome made = run_program({"convert", "-m", mixed, "--attention",
+                                      "bifocal:window=9,far=mlstm", "-o", path("student")});
+    EXPECT_EQ(made.status, 0) << made.err;
+    EXPECT_EQ(run_program({"verify", "-m", path("student"), "--tokens", "50"}).status, 0);
+}
+
 TEST_F(Commands, BenchMeasures) {
     const json decode = run_json(
         {"bench", "decode", "--at", "30,50", "-n", "4", "-r", "3", "--attention", kWindow});

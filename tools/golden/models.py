@@ -16,12 +16,18 @@ import json
 import math
 import os
 import shutil
+import sys
 
 import gguf
 import numpy as np
 import safetensors.torch
 import torch
+
+# Where transformers finds fla it calls fla's GPU kernels, also on a CPU: let it not find any.
+sys.modules["fla"] = None
 import transformers
+
+import models_qwen
 
 VOCAB = 97
 TOKENS = 48
@@ -37,8 +43,13 @@ OSS_SIZES = SIZES | dict(
     rope_parameters=dict(rope_type="yarn", rope_theta=150.0, factor=4.0, original_max_position_embeddings=16,
                          beta_fast=4.0, beta_slow=1.0, truncate=False))
 
+# Value heads three to a key head, so that no order of them is its own reverse.
+QWEN_SIZES = SIZES | dict(head_dim=16, linear_num_key_heads=2, linear_num_value_heads=6, linear_key_head_dim=8,
+                          linear_value_head_dim=5, linear_conv_kernel_dim=4)
+
 # name: (config class, settings, options)
-# options: gguf: write a twin; bf16: store as BF16; shard: bytes per shard; mxfp4: experts as MXFP4
+# options: gguf: write a twin; bf16: store as BF16; shard: bytes per shard; mxfp4: experts as MXFP4; whole: the settings
+# are the text part of this model, which also sees images; further: tensors of parts that the text model does not have
 CASES = {
     "llama": ("LlamaConfig", SIZES | dict(attention_bias=True, mlp_bias=True, tie_word_embeddings=False),
               dict(shard="30KB")),
@@ -87,11 +98,34 @@ CASES = {
         num_local_experts=5, num_experts_per_tok=2, tie_word_embeddings=False, full_attn_alpha_factor=1.3,
         full_attn_beta_factor=0.8, linear_attn_alpha_factor=1.1, linear_attn_beta_factor=0.7, mlp_alpha_factor=0.9,
         mlp_beta_factor=1.2), dict(bf16=True)),
+    # Epsilons above the usual 1e-6: what a state gives at first is near 0, and a norm would blow up its rounding.
+    "qwen3_5": ("Qwen3_5TextConfig", QWEN_SIZES | dict(
+        num_hidden_layers=3, rms_norm_eps=1e-4, layer_types=["linear_attention", "full_attention", "linear_attention"],
+        tie_word_embeddings=True, attention_bias=True, rope_parameters=dict(
+            rope_type="default", rope_theta=1000.0, partial_rotary_factor=0.5, mrope_section=[2, 1, 1],
+            mrope_interleaved=True)), dict(gguf=True, bf16=True)),
+    "qwen3_5_whole": ("Qwen3_5Config", QWEN_SIZES | dict(num_hidden_layers=4, rms_norm_eps=1e-3), dict(
+        bf16=True, whole=dict(tie_word_embeddings=False, image_token_id=90, video_token_id=91, vision_start_token_id=92,
+                              vision_end_token_id=93, vision_config=dict(
+                                  depth=1, hidden_size=8, intermediate_size=8, num_heads=2, patch_size=2,
+                                  spatial_merge_size=2, temporal_patch_size=1, out_hidden_size=32,
+                                  num_position_embeddings=4)), further=("mtp.fc.weight", "mtp.norm.weight"))),
+    # Dense by mlp_only_layers (1 and 3) or by decoder_sparse_step (0 and 2).
+    "qwen3_next": ("Qwen3NextConfig", QWEN_SIZES | dict(
+        num_hidden_layers=4, num_experts=4, decoder_sparse_step=2, mlp_only_layers=[1, 3],
+        rope_parameters=dict(rope_type="default", rope_theta=5000.0, partial_rotary_factor=0.25)),
+                   dict(gguf=True, bf16=True)),
 }
 
 # Layouts that replace a checkpoint's own, for one case: (window, sink tokens).
 REPLACED = {"llama_tied": {"window=9": (9, 0), "window=6,sink_tokens=3": (6, 3)},
-            "gpt_oss": {"window=6,sink_tokens=3,sink=learned": (6, 3)}}
+            "gpt_oss": {"window=6,sink_tokens=3,sink=learned": (6, 3)},
+            "qwen3_5": {"window=7,sink_tokens=2": (7, 2)}}
+
+
+def has_offset(model_type, name):
+    """Whether a norm is stored as w and applied as 1 + w."""
+    return "gemma" in model_type or ("qwen3_" in model_type and not name.endswith("linear_attn.norm.weight"))
 
 
 def randomize(model, generator):
@@ -105,7 +139,7 @@ def randomize(model, generator):
         elif "experts." in name and type(model).__name__.startswith("GptOss"):  # [E, in, out]; some past the clamp
             value = noise * 3.5 / math.sqrt(parameter.shape[-2])
         elif name.endswith("norm.weight"):
-            neutral = 0.0 if "gemma" in type(model).__name__.lower() else 1.0
+            neutral = 0.0 if has_offset(model.config.model_type, name) else 1.0
             value = neutral + 0.2 * noise
         elif name.endswith(".bias"):
             value = 0.3 * noise
@@ -199,7 +233,9 @@ GEMMA_NAMES = GGUF_NAMES | {"post_attention_layernorm": "post_attention_norm", "
                             "post_feedforward_layernorm": "post_ffw_norm"}
 OSS_NAMES = GGUF_NAMES | {"post_attention_layernorm": "post_attention_norm", "mlp.router": "ffn_gate_inp"}
 ARCHITECTURES = {"llama": "llama", "mistral": "llama", "smollm3": "smollm3", "qwen2": "qwen2", "qwen3": "qwen3",
-                 "phi3": "phi3", "gemma3_text": "gemma3", "gpt_oss": "gpt-oss"}
+                 "phi3": "phi3", "gemma3_text": "gemma3", "gpt_oss": "gpt-oss",
+                 "qwen3_5_text": "qwen35", "qwen3_next": "qwen3next"}
+QWEN_NATIVE = ("qwen35", "qwen3next")
 
 
 def write_gguf(path, config, model, is_mxfp4):
@@ -207,7 +243,7 @@ def write_gguf(path, config, model, is_mxfp4):
     writer = gguf.GGUFWriter(path, arch)
     head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     writer.add_name(os.path.basename(os.path.dirname(path)))
-    writer.add_block_count(config.num_hidden_layers)
+    writer.add_block_count(config.num_hidden_layers + (arch == "qwen35"))
     writer.add_context_length(config.max_position_embeddings)
     writer.add_embedding_length(config.hidden_size)
     writer.add_feed_forward_length(config.intermediate_size)
@@ -243,6 +279,8 @@ def write_gguf(path, config, model, is_mxfp4):
         writer.add_rope_scaling_factor(rope["factor"])
         if kind == "yarn":
             writer.add_rope_scaling_orig_ctx_len(rope["original_max_position_embeddings"])
+    if arch in QWEN_NATIVE:
+        models_qwen.add_metadata(writer, config, arch)
     if kind == "llama3":
         original, factor = rope["original_max_position_embeddings"], rope["factor"]
         inverse = 1.0 / rope["rope_theta"] ** (np.arange(0, rotary_dim, 2) / rotary_dim)
@@ -261,10 +299,14 @@ def write_gguf(path, config, model, is_mxfp4):
         writer.add_tensor("rope_factors_short.weight", np.array(rope["short_factor"], np.float32))
 
     names = {"gemma3": GEMMA_NAMES, "gpt-oss": OSS_NAMES}.get(arch, GGUF_NAMES)
-    for name, tensor in model.state_dict().items():
+    if arch in QWEN_NATIVE:
+        names = GGUF_NAMES | models_qwen.NAMES
+    tensors = {name: tensor.float().numpy() for name, tensor in model.state_dict().items()}
+    if arch in QWEN_NATIVE:
+        tensors = models_qwen.converted(tensors, config, arch)
+    for name, value in tensors.items():
         if name == "lm_head.weight" and config.tie_word_embeddings:
             continue
-        value = tensor.float().numpy()
         stem, suffix = name.rsplit(".", 1)
         if ".experts." in name:  # biases; their weights are there
             layer = stem.split(".")[2]
@@ -279,16 +321,17 @@ def write_gguf(path, config, model, is_mxfp4):
             continue
         if stem.startswith("model.layers."):
             layer, part = stem[len("model.layers."):].split(".", 1)
-            stored = f"blk.{layer}.{names[part]}.{suffix}"
+            bare = models_qwen.BARE.get(f"{part}.{suffix}")
+            stored = f"blk.{layer}.{bare or names[part] + '.' + suffix}"
             if arch in ("llama", "smollm3") and part.endswith((".q_proj", ".k_proj")):
                 value = gguf_permuted(value, config.num_attention_heads if "q_proj" in part
                                       else config.num_key_value_heads)
         else:
             stored = {"model.embed_tokens": "token_embd", "model.norm": "output_norm",
                       "lm_head": "output"}[stem] + "." + suffix
-        if arch == "gemma3" and stored.endswith("norm.weight"):
+        if stored.endswith("norm.weight") and has_offset(config.model_type, name):
             value = value + 1.0
-        if value.ndim == 1:
+        if value.ndim == 1 or stored.endswith("ssm_conv1d.weight"):
             writer.add_tensor(stored, value.astype(np.float32))
         else:
             data = gguf.quants.quantize(value, gguf.GGMLQuantizationType.BF16)
@@ -304,9 +347,13 @@ def write_case(folder, index, name):
     folder = os.path.join(folder, name)
     shutil.rmtree(folder, ignore_errors=True)
     generator = torch.Generator().manual_seed(1000 + index)
+    kind = transformers.AutoModelForCausalLM
+    if "whole" in options:
+        settings = options["whole"] | dict(text_config=settings)
+        kind = transformers.AutoModelForImageTextToText
     config = getattr(transformers, config_name)(**settings)
     config._attn_implementation = "eager"
-    model = transformers.AutoModelForCausalLM.from_config(config).eval().float()
+    model = kind.from_config(config).eval().float()
     randomize(model, generator)
     packed = quantise_experts(model) if options.get("mxfp4") else {}
     model.tie_weights()
@@ -328,6 +375,10 @@ def write_case(folder, index, name):
     model.save_pretrained(folder, max_shard_size=options.get("shard", "5GB"))
     if packed:
         pack_experts(folder, packed)
+    if "further" in options:
+        path = os.path.join(folder, "model.safetensors")
+        further = {name: torch.ones(3, 2) for name in options["further"]}
+        safetensors.torch.save_file(safetensors.torch.load_file(path) | further, path, metadata={"format": "pt"})
     safetensors.torch.save_file({key: value.contiguous() for key, value in golden.items()},
                                 os.path.join(folder, "golden.safetensors"),
                                 metadata={"transformers": transformers.__version__,

@@ -33,8 +33,8 @@ GgufVocab as_gguf(const std::string& family, const std::string& pre) {
 
 TEST(GgufByteLevel, EqualsReference) {
     const std::pair<const char*, const char*> cases[] = {
-        {"gpt2", "gpt-2"},  {"smollm", "smollm"}, {"llama3", "llama-bpe"},
-        {"qwen2", "qwen2"}, {"o200k", "gpt-4o"},  {"tekken", "tekken"}};
+        {"gpt2", "gpt-2"},    {"smollm", "smollm"}, {"llama3", "llama-bpe"}, {"qwen2", "qwen2"},
+        {"qwen35", "qwen35"}, {"o200k", "gpt-4o"},  {"tekken", "tekken"}};
     for (const auto& [family, pre] : cases) {
         SCOPED_TRACE(family);
         GgufVocab vocab = as_gguf(family, pre);

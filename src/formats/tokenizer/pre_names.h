@@ -32,7 +32,7 @@ constexpr std::array kPreNames = {
     PreName{.name = "dbrx", .family = Family::llama3},
     PreName{.name = "qwen2", .family = Family::qwen2, .nfc = true},
     PreName{.name = "deepseek-r1-qwen", .family = Family::qwen2, .nfc = true},
-    PreName{.name = "qwen35", .family = Family::qwen35},
+    PreName{.name = "qwen35", .family = Family::qwen35, .nfc = true},
     PreName{.name = "gpt-4o", .family = Family::o200k},
     PreName{.name = "llama4", .family = Family::o200k},
     PreName{.name = "tekken", .family = Family::tekken, .ignore_merges = true, .add_bos = true},

@@ -82,11 +82,18 @@ int64_t BifocalMixer::tokens_visible(const StateLayout& layout, int64_t pos) con
     return near_.tokens_visible(layout, pos);
 }
 
+// Of the far side's q, k and v.
+size_t BifocalMixer::copy_bytes(int64_t n_rows) const {
+    const int64_t D = context_.head_dim;
+    return float_bytes(n_rows * context_.n_heads * D) +
+           2 * float_bytes(n_rows * context_.n_kv_heads * D);
+}
+
 size_t BifocalMixer::workspace_bytes(const StateLayout& layout, int64_t batch, int64_t n_tokens,
                                      int n_threads) const {
     const int64_t N = batch * n_tokens, M = context_.d_model;
-    return float_bytes(N * M) + 2 * QkvProjection::row_bytes(context_, N) + far_.row_bytes(N) +
-           float_bytes(N * gate_width()) +
+    return float_bytes(N * M) + QkvProjection::row_bytes(context_, N) + copy_bytes(N) +
+           far_.row_bytes(N) + float_bytes(N * gate_width()) +
            std::max({near_.workspace_bytes(layout, batch, n_tokens), far_.run_bytes(N, n_threads),
                      ops::linear_workspace_bytes(N, M), sublayer_.workspace_bytes(N)});
 }
@@ -118,29 +125,28 @@ void BifocalMixer::forward(const Chunk& chunk, Exec& exec) const {
     const View<float, 2> gate = take(gate_width());
     linear::BranchRows far = far_.take_rows(chunk, exec);
 
-    ops::LinearCall calls[7];
-    qkv_.add_calls(near, calls);
-    size_t n = 3 + far_.add_calls(far, calls + 3);
+    ops::LinearCall calls[8];
+    size_t n = qkv_.add_calls(near, calls);
+    n += far_.add_calls(far, calls + n);
     if (has_gate_) calls[n++] = {&gate_, gate};
     ops::linear_forward(normed, {calls, n}, exec);
 
     // Each side rotates and rescales its own copy.
-    const QkvRows copies = QkvProjection::take_rows(context_, N, exec);
     for (const auto& [from, to] :
-         {std::pair{near.q, copies.q}, std::pair{near.k, copies.k}, std::pair{near.v, copies.v}})
-        std::memcpy(to.data, from.data, static_cast<size_t>(from.size()) * sizeof(float));
-    far.q = copies.q;
-    far.k = copies.k;
-    far.v = copies.v;
+         {std::pair{near.q, &far.q}, std::pair{near.k, &far.k}, std::pair{near.v, &far.v}}) {
+        *to = take(from.shape[1]);
+        std::memcpy(to->data, from.data, static_cast<size_t>(from.size()) * sizeof(float));
+    }
     far_.run(far, normed, chunk, exec);
     near_.run(chunk, near.q, near.k, near.v, exec);
     mix(gate, far.y, near.q, exec);
+    qkv_.apply_gate(near, near.q, exec);
     sublayer_.add_result(near.q, normed, x, exec);
 }
 
 namespace {
 
-// eq. (1)-(5) on one sequence from a fresh state; near and far: [T, H·D] of its two sides.
+// eq. (1)-(6) on one sequence from a fresh state; near and far: [T, H·D] of its two sides.
 template <class R>
 void add_mixed(const DenseAttention& dense, bool has_gate, const ReferenceRows<R>& far,
                ReferenceRows<R> near, View<R, 2> x) {

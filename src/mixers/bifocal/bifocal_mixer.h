@@ -36,6 +36,7 @@ class BifocalMixer final : public Mixer {
 
   private:
     int64_t gate_width() const { return has_gate_ ? context_.n_heads : 0; }
+    size_t copy_bytes(int64_t n_rows) const;
     void mix(View<const float, 2> gate, View<const float, 2> far, View<float, 2> near,
              Exec& exec) const;
 

@@ -46,6 +46,12 @@ inline std::vector<ContractCase> bifocal_cases() {
     add("linear_attention", "linear_attention", 15, [](ContractCase&) {});
     add("mamba2", "mamba2", 16, [](ContractCase&) {});
     add("dijiang", "dijiang", 6, [](ContractCase&) {});
+    add("output_gate", "mlstm", 19, [](ContractCase& c) {
+        c.spec.options["state_heads"] = "q";
+        c.context.output_gate = c.context.qk_norm = true;
+        c.context.norm_offset = 1;
+    });
+    add("output_gate_gdn", "gdn", 7, [](ContractCase& c) { c.context.output_gate = true; });
     add("mlstm_q8_0_fast", "mlstm", 20, [](ContractCase& c) {
         c.context = quantised_layer(Precision::fast);
         c.weight_dtype = DType::q8_0;

@@ -42,6 +42,16 @@ inline std::vector<ContractCase> full_attention_cases() {
         c.options.kv_dtype = DType::bf16;
     });
     add("learned_sink", [](ContractCase& c) { c.spec.options["sink"] = "learned"; });
+    add("output_gate", [](ContractCase& c) {
+        c.context.output_gate = c.context.qk_norm = c.context.qkv_bias = true;
+        c.context.norm_offset = 1;
+        c.context.rope->rotary_dim = 4;
+    });
+    add("output_gate_q8_0_fast", [](ContractCase& c) {
+        c.context = quantised_layer(Precision::fast);
+        c.context.output_gate = true;
+        c.weight_dtype = DType::q8_0;
+    });
     add("q8_0_fast", [](ContractCase& c) {
         c.context = quantised_layer(Precision::fast);
         c.weight_dtype = DType::q8_0;

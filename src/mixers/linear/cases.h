@@ -70,6 +70,16 @@ inline std::vector<ContractCase> linear_cases() {
         c.spec.options["value_dim"] = 9;
         c.spec.options["norm_eps"] = 1e-3;  // so that a head that is nearly 0 is not blown up
     });
+    add("gdn_qwen_tiled", "gdn", [](ContractCase& c) {
+        c.spec.options["form"] = "qwen";
+        c.spec.options["key_heads"] = 2;
+        c.spec.options["value_heads"] = 6;
+        c.spec.options["key_dim"] = 8;
+        c.spec.options["value_dim"] = 11;
+        c.spec.options["value_order"] = "tiled";
+        c.spec.options["norm_eps"] = 1e-3;
+    });
+    add("gdn_gated_layer", "gdn", [](ContractCase& c) { c.context.output_gate = true; });
     add("kda", "kda", runs_long);
     add("kda_bounded", "kda", [](ContractCase& c) {
         c.spec.options["decay"] = "bounded";

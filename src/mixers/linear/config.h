@@ -67,6 +67,8 @@ struct LinearConfig {
     MixerSpec spec;                               // every option explicit
     int64_t n_query = 0, n_key = 0, n_value = 0;  // heads as projected
     int64_t n_states = 0;                         // heads of the recurrence
+    // State s reads key head s mod n_key, not s / (states / n_key): GGUF files of Qwen3.5.
+    bool tiles_values = false;
     bool expands_keys = false;  // features of keys for each state head instead of each key head
     int64_t head_dim = 0;       // of q and k before the feature map
     Recurrence recurrence;      // key_dim: features of one head

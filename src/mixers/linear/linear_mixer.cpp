@@ -43,14 +43,14 @@ std::vector<WeightSpec> LinearMixer::weights() const {
         Sublayer::weights(context_, c.prefix + c.out_name, c.n_out_heads() * c.value_dim());
     const auto add = [&](const char* name, int64_t n_out) {
         // The teacher's, where there is one of these sizes.
-        const std::string teacher = "self_attn." + std::string(name);
-        list.push_back({c.qkv_prefix + name + ".weight",
-                        {n_out, M},
-                        true,
-                        init::copy_of(teacher + ".weight")});
+        const auto begin = [&](const char* kind) {
+            WeightInit init = init::copy_of(fmt::format("self_attn.{}{}", name, kind));
+            init.queries_only = context_.output_gate && std::string_view(name) == "q_proj";
+            return init;
+        };
+        list.push_back({c.qkv_prefix + name + ".weight", {n_out, M}, true, begin(".weight")});
         if (context_.qkv_bias && !c.is_fused && !c.packs_heads)
-            list.push_back(
-                {c.qkv_prefix + name + ".bias", {n_out}, true, init::copy_of(teacher + ".bias")});
+            list.push_back({c.qkv_prefix + name + ".bias", {n_out}, true, begin(".bias")});
     };
     if (c.is_fused) {
         add("in_proj_qkv", q + k + v);

@@ -113,7 +113,10 @@ class Run {
                             row[(3 * (i / c_.head_dim) + part) * c_.head_dim + i % c_.head_dim]);
             }
         } else {
-            fill(q_, shared("q_proj", ShiftFor::q), 0, q);
+            // The far side of a gated layer shares its q_proj.
+            const bool has_gates = c_.is_far && layer_.output_gate;
+            const ReferenceRows<R> rows = shared("q_proj", ShiftFor::q);
+            fill(q_, has_gates ? reference_part(rows, c_.head_dim, 0) : rows, 0, q);
             fill(k_, shared("k_proj", ShiftFor::k), 0, k);
             fill(v_, shared("v_proj", ShiftFor::v), 0, v);
         }

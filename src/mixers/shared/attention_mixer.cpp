@@ -69,10 +69,11 @@ void AttentionMixer::forward(const Chunk& chunk, Exec& exec) const {
     const View<float, 2> normed(exec.workspace.take<float>(B * T * M).data(), {B * T, M});
     sublayer_.norm(x, normed, exec);
     const QkvRows rows = QkvProjection::take_rows(context_, B * T, exec);
-    ops::LinearCall calls[3];
-    qkv_.add_calls(rows, calls);
-    ops::linear_forward(normed, calls, exec);
+    ops::LinearCall calls[4];
+    const size_t n = qkv_.add_calls(rows, calls);
+    ops::linear_forward(normed, {calls, n}, exec);
     core_.run(chunk, rows.q, rows.k, rows.v, exec);
+    qkv_.apply_gate(rows, rows.q, exec);
     sublayer_.add_result(rows.q, normed, x, exec);
 }
 

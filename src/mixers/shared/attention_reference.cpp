@@ -30,12 +30,9 @@ class Run {
     }
 
     void prepare() {
-        Rows<Real> normed(T_);
-        for (int64_t t = 0; t < T_; ++t) {
-            normed[t].assign(x_.row(t).begin(), x_.row(t).end());
-            norm(normed[t], "input_layernorm.weight");  // (1)
-        }
+        const Rows<Real> normed = normed_input();  // (1)
         q_ = project(normed, "self_attn.q_proj");  // (2)
+        if (c_.output_gate) q_ = reference_part(q_, D_, 0);
         k_ = project(normed, "self_attn.k_proj");
         v_ = project(normed, "self_attn.v_proj");
         if (c_.qk_norm) norm_heads();
@@ -60,8 +57,9 @@ class Run {
         return mixed;
     }
 
-    void add_result(const Rows<Real>& mixed) {
-        Rows<Real> out = project(mixed, "self_attn.o_proj");  // (7)
+    void add_result(Rows<Real> mixed) {
+        if (c_.output_gate) gate_heads(mixed);                // (7)
+        Rows<Real> out = project(mixed, "self_attn.o_proj");  // (8)
         for (int64_t t = 0; t < T_; ++t)
             reference_join(std::span<Real>(out[t]), a_.weights, c_, x_.row(t));
     }
@@ -134,6 +132,22 @@ class Run {
 
     Rows<Real> project(const Rows<Real>& in, const std::string& name) const {
         return reference_project(in, a_.weights, name, c_.precision);
+    }
+
+    Rows<Real> normed_input() const {
+        Rows<Real> normed(T_);
+        for (int64_t t = 0; t < T_; ++t) {
+            normed[t].assign(x_.row(t).begin(), x_.row(t).end());
+            norm(normed[t], "input_layernorm.weight");
+        }
+        return normed;
+    }
+
+    void gate_heads(Rows<Real>& mixed) const {
+        const Rows<Real> gates = reference_part(project(normed_input(), "self_attn.q_proj"), D_, 1);
+        for (int64_t t = 0; t < T_; ++t)
+            for (size_t i = 0; i < mixed[t].size(); ++i)
+                mixed[t][i] *= 1 / (1 + std::exp(-gates[t][i]));
     }
 
     void norm_heads() {

@@ -33,7 +33,7 @@ struct DenseAttention {
     // The same as a recurrence: a list of sinks and a queue of the window instead of a mask, a
     // running softmax instead of two passes.
     ReferenceRows<double> heads_recurrent(View<double, 2> x) const;
-    // Eq. (7): projects the heads and adds the result to x.
+    // Eq. (7), (8): gates and projects the heads and adds the result to x.
     template <class Real>
     void add_result(const ReferenceRows<Real>& heads, View<Real, 2> x) const;
 };

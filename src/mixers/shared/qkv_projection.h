@@ -1,4 +1,5 @@
-// The q, k and v projections of a softmax layer, which its linear branches share.
+// The q, k and v projections of a softmax layer, which its linear branches share, and the gate on
+// its output if the layer has one: q_proj then has, for each head, D rows of queries and D of gate.
 #pragma once
 
 #include <string>
@@ -12,6 +13,7 @@ namespace bifocal {
 struct QkvRows {
     View<float, 2> q;     // [N, H·D]
     View<float, 2> k, v;  // [N, G·D]
+    View<float, 2> gate;  // [N, H·D], or [N, 0] without one
 };
 
 class QkvProjection {
@@ -21,14 +23,17 @@ class QkvProjection {
 
     static size_t row_bytes(const LayerContext& context, int64_t n_rows);
     static QkvRows take_rows(const LayerContext& context, int64_t n_rows, Exec& exec);
-    // Three products of the normed input.
-    void add_calls(const QkvRows& rows, ops::LinearCall* calls) const;
+    // Products of the normed input; returns how many, at most 4.
+    size_t add_calls(const QkvRows& rows, ops::LinearCall* calls) const;
+    // y *= σ(gate), if there is one; y: [N, H·D], dense, what the heads give.
+    void apply_gate(const QkvRows& rows, View<float, 2> y, Exec& exec) const;
 
     std::vector<std::string> describe() const;
     int64_t weight_bytes() const;
 
   private:
-    ops::Linear q_, k_, v_;  // [H·D, M], [G·D, M], [G·D, M]
+    bool has_gate_ = false;
+    ops::Linear q_, k_, v_, gate_;  // [H·D, M], [G·D, M], [G·D, M], [H·D, M]
 };
 
 }  // namespace bifocal

@@ -72,6 +72,17 @@ void reference_rotate(const ops::RopeTable& table, int64_t pos, Real* head) {
     }
 }
 
+// Of rows that have [query | gate] for each head: the queries (part 0) or the gates (1), [T, H·D].
+template <class Real>
+ReferenceRows<Real> reference_part(const ReferenceRows<Real>& rows, int64_t head_dim,
+                                   int64_t part) {
+    ReferenceRows<Real> kept(rows.size());
+    for (size_t t = 0; t < rows.size(); ++t)
+        for (size_t i = 0; i < rows[t].size(); ++i)
+            if (static_cast<int64_t>(i) / head_dim % 2 == part) kept[t].push_back(rows[t][i]);
+    return kept;
+}
+
 // What int8 activations make of x: blocks of 32 in steps of max|x| / 127.
 template <class Real>
 std::vector<Real> reference_int8(std::span<const Real> x) {

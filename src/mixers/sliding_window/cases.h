@@ -54,6 +54,10 @@ inline std::vector<ContractCase> sliding_window_cases() {
         c.context.qk_norm = true;
         c.n_tokens = 170;
     });
+    add("w18_s2_output_gate_bf16", 18, 2, [](ContractCase& c) {
+        c.context.output_gate = c.context.post_norm = true;
+        c.options.kv_dtype = DType::bf16;
+    });
     add("w14_s2_q8_0_fast", 14, 2, [](ContractCase& c) {
         c.context = quantised_layer(Precision::fast);
         c.weight_dtype = DType::q8_0;

@@ -50,8 +50,8 @@ Result<int64_t> required(const Fields& config, std::string_view key, int64_t max
 }
 
 // Two names of one number.
-Result<int64_t> expert_count(const Fields& config) {
-    BIFOCAL_TRY(const auto count, config.integer("num_experts", 1, kMaxExperts));
+Result<int64_t> expert_count(const Fields& config, int64_t least) {
+    BIFOCAL_TRY(const auto count, config.integer("num_experts", least, kMaxExperts));
     BIFOCAL_TRY(const auto local, config.integer("num_local_experts", 1, kMaxExperts));
     if (count && local && *count != *local)
         return config.error("num_experts", "differs from num_local_experts",
@@ -89,7 +89,8 @@ Status make_dense(const Fields& config, LayerExperts& layers) {
 Result<LayerExperts> experts_from_hf(const ExpertFamily& family, const Fields& config,
                                      int64_t n_layers) {
     ExpertsSpec experts = described(family);
-    BIFOCAL_TRY(experts.n_experts, expert_count(config));
+    BIFOCAL_TRY(experts.n_experts, expert_count(config, family.is_configurable ? 0 : 1));
+    if (experts.n_experts == 0) return LayerExperts();
     BIFOCAL_TRY(experts.n_used, required(config, "num_experts_per_tok", kMaxExperts));
     if (experts.n_used > experts.n_experts)
         return config.error("num_experts_per_tok", "more experts for a token than there are",
@@ -117,6 +118,7 @@ Result<LayerExperts> experts_from_gguf(const ExpertFamily& family, const gguf::M
     ExpertsSpec experts = described(family);
     experts.n_experts = stated.expert_count;
     experts.n_used = stated.expert_used_count;
+    if (family.is_configurable && experts.n_experts == 0) return LayerExperts();
     for (const auto& [name, value] : {std::pair{"expert_count", experts.n_experts},
                                       std::pair{"expert_used_count", experts.n_used}})
         if (value == 0) return metadata.error(key(name), "the key is missing", "1 or more");

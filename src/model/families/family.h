@@ -31,6 +31,10 @@ enum class LinearRule : uint8_t { none, lightning };
 // Where biases of q, k and v come from.
 enum class BiasRule : uint8_t { never, always, as_configured };
 
+// Linear layers of Qwen3-Next and Qwen3.5 where nothing else is said.
+inline constexpr LinearSizes kQwenLinear = {
+    .key_heads = 16, .value_heads = 32, .key_dim = 128, .value_dim = 128, .conv_width = 4};
+
 struct Family {
     std::string_view name = {};
     std::vector<std::string_view> architectures = {};  // of config.json
@@ -49,6 +53,8 @@ struct Family {
     int64_t gguf_layers_scaled_by_width = 0;
     int64_t window = 0;
     std::string_view activation = "silu";
+    double partial_rotary = 1;  // share of a head that is rotated
+    LinearSizes linear = {};
 
     WindowRule window_rule = WindowRule::never;
     int64_t window_pattern = 0;    // every n-th layer is full
@@ -66,6 +72,12 @@ struct Family {
     const ExpertFamily* experts = nullptr;
     // Tensors of a layer that only repeat what config.json says.
     std::vector<std::string_view> derived_tensors = {};
+    int64_t full_attention_interval = 0;  // every n-th layer is softmax, the others linear; 0: all
+    bool output_gate = false;             // unless a config says no
+    bool gguf_tiles_values = false;       // see LinearSizes
+    bool gguf_has_sections = false;       // rope.dimension_sections must be there
+    // Parts of a checkpoint that are not the text model: vision, prediction of further tokens.
+    std::vector<std::string_view> skipped = {};  // prefixes of Hugging Face names
 };
 
 std::span<const Family> families();

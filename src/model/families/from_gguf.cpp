@@ -6,6 +6,7 @@
 
 #include "core/dequant.h"
 #include "formats/gguf/hparams.h"
+#include "model/families/linear_layers.h"
 #include "model/families/readers.h"
 
 namespace bifocal {
@@ -133,13 +134,22 @@ Result<ModelSpec> spec_from_gguf(const Family& family, const gguf::File& file,
     const Keys keys{metadata, std::string(family.gguf_architecture)};
     BIFOCAL_TRY_STATUS(refuse_unsupported(family, keys));
     BIFOCAL_TRY(const gguf::Hparams stated, gguf::check_hparams(file));
-    const auto has_tensor = [&](const char* name) { return checkpoint.tensors.contains(name); };
+    const auto has_tensor = [&](std::string_view name) {
+        return checkpoint.tensors.contains(name);
+    };
 
     Hyperparameters n;
     n.where = metadata.source();
     n.vocab_size = stated.vocab_size;
     n.d_model = stated.embedding_length;
-    n.n_layers = stated.block_count;
+    // The last blocks may be there to predict further tokens.
+    BIFOCAL_TRY(const int64_t n_extra,
+                metadata.get_integer_or(keys.full("nextn_predict_layers"), 0, kMaxLayers, 0));
+    n.n_layers = stated.block_count - n_extra;
+    if (n.n_layers < 1)
+        return metadata.error(keys.full("nextn_predict_layers"), "no block is left for the text",
+                              fmt::format("below {}", stated.block_count),
+                              fmt::format("{}", n_extra));
     n.context_length = stated.context_length;
     n.d_ff = stated.feed_forward_length;
     n.n_heads = stated.head_count;
@@ -161,13 +171,19 @@ Result<ModelSpec> spec_from_gguf(const Family& family, const gguf::File& file,
             std::sqrt(static_cast<double>(n.n_heads[0]) / static_cast<double>(n.d_model));
     n.activation = family.activation;
 
+    BIFOCAL_TRY_STATUS(read_linear_layers(family, metadata, n));
+    n.output_gate = family.output_gate;
+    // Of the first layer that has q, k and v.
+    const auto softmax = std::ranges::find(n.is_linear, false) - n.is_linear.begin();
+    const auto has_bias = [&](const char* part) {
+        return has_tensor(fmt::format("blk.{}.{}.bias", softmax, part));
+    };
     n.tied = !has_tensor("output.weight");
-    n.qkv_bias = family.qkv_bias == BiasRule::always ||
-                 (family.qkv_bias == BiasRule::as_configured &&
-                  (has_tensor("blk.0.attn_q.bias") || has_tensor("blk.0.attn_qkv.bias")));
-    n.out_bias =
-        family.out_bias == BiasRule::always ||
-        (family.out_bias == BiasRule::as_configured && has_tensor("blk.0.attn_output.bias"));
+    n.qkv_bias =
+        family.qkv_bias == BiasRule::always || (family.qkv_bias == BiasRule::as_configured &&
+                                                (has_bias("attn_q") || has_bias("attn_qkv")));
+    n.out_bias = family.out_bias == BiasRule::always ||
+                 (family.out_bias == BiasRule::as_configured && has_bias("attn_output"));
     n.mlp_bias = has_tensor("blk.0.ffn_down.bias");
 
     n.has_rope = rope_layers(n.n_layers, family.no_rope_interval);

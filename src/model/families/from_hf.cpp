@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "model/families/linear_layers.h"
 #include "model/families/readers.h"
 
 namespace bifocal {
@@ -37,6 +38,7 @@ struct RopeSource {
     int64_t context_length;
     int64_t tokens;
     double default_theta;
+    double partial_rotary;
     const char* theta_key;  // at the top of older files
 };
 
@@ -45,7 +47,7 @@ Result<ops::RopeSpec> read_rope(const RopeSource& source, const Fields& rope) {
     ops::RopeSpec spec;
     spec.theta = source.default_theta;
     BIFOCAL_TRY_STATUS(read_both(source.config, source.theta_key, rope, "rope_theta", spec.theta));
-    double partial = 1;
+    double partial = source.partial_rotary;
     BIFOCAL_TRY_STATUS(
         read_both(source.config, "partial_rotary_factor", rope, "partial_rotary_factor", partial));
     if (!(partial > 0 && partial <= 1))
@@ -116,8 +118,9 @@ Status check_agreement(const Fields& newer, const Fields& older) {
 // rope_parameters (one set, or one per layer type) or, in older files, keys at the top and
 // rope_scaling, which then concerns full layers when windowed ones have frequencies of their own.
 Status read_ropes(const Family& family, const Fields& config, int64_t tokens, Hyperparameters& n) {
-    RopeSource source{config, n.head_dim,        n.context_length,
-                      tokens, family.rope_theta, "rope_theta"};
+    RopeSource source{config,      n.head_dim,        n.context_length,
+                      tokens,      family.rope_theta, family.partial_rotary,
+                      "rope_theta"};
     BIFOCAL_TRY(const auto parameters, config.object("rope_parameters"));
     BIFOCAL_TRY(const auto scaling, config.object("rope_scaling"));
     if (parameters && scaling) BIFOCAL_TRY_STATUS(check_agreement(*parameters, *scaling));
@@ -154,6 +157,12 @@ Status read_layers(const Family& family, const Fields& config, Hyperparameters& 
         for (int64_t i = 0; i < n.n_layers; ++i) n.has_rope[i] = (*listed_rope)[i] != 0;
     }
 
+    BIFOCAL_TRY_STATUS(read_linear_layers(family, config, n));
+    if (family.full_attention_interval > 0) {
+        n.is_windowed.assign(n.n_layers, false);
+        return {};
+    }
+
     n.window = family.window;
     if (family.window_rule == WindowRule::never) n.window = 0;
     BIFOCAL_TRY_STATUS(read(config.integer("sliding_window", 0, int64_t{1} << 40), n.window));
@@ -186,7 +195,7 @@ Status read_layers(const Family& family, const Fields& config, Hyperparameters& 
             return config.error("layer_types", "unsupported value",
                                 fmt::format("full_attention or {}", other), type);
         const bool is_full = type == "full_attention";
-        if (may_be_linear) n.is_linear.push_back(!is_full);
+        if (may_be_linear) n.is_linear[i] = !is_full;
         n.is_windowed.push_back(may_be_linear ? is_full && n.window > 0 : !is_full);
     }
     return {};
@@ -296,6 +305,10 @@ Result<ModelSpec> spec_from_hf(const Family& family, const Fields& config, int64
     n.norm_eps = family.norm_eps;
     BIFOCAL_TRY_STATUS(read(config.number("rms_norm_eps"), n.norm_eps));
     n.norm_offset = family.norm_offset;
+    BIFOCAL_TRY_STATUS(read(config.number("rms_norm_offset"), n.norm_offset));
+    if (n.norm_offset != 0 && n.norm_offset != 1)
+        return config.error("rms_norm_offset", "bad value", "0 or 1",
+                            fmt::format("{}", n.norm_offset));
     n.tied = family.tied;
     BIFOCAL_TRY_STATUS(read(config.boolean("tie_word_embeddings"), n.tied));
     n.activation = family.activation;
@@ -309,6 +322,9 @@ Result<ModelSpec> spec_from_hf(const Family& family, const Fields& config, int64
     n.out_bias =
         family.out_bias == BiasRule::always || (family.out_bias == BiasRule::as_configured && bias);
     BIFOCAL_TRY_STATUS(read(config.boolean("mlp_bias"), n.mlp_bias));
+    n.output_gate = family.output_gate;
+    if (family.output_gate)
+        BIFOCAL_TRY_STATUS(read(config.boolean("attn_output_gate"), n.output_gate));
     if (family.experts) {
         BIFOCAL_TRY(n.experts, experts_from_hf(*family.experts, config, n.n_layers));
     }

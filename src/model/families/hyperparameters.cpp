@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "model/families/linear_layers.h"
+
 namespace bifocal {
 namespace {
 
@@ -67,6 +69,7 @@ Result<ops::RopeSpec> checked_rope(const Hyperparameters& n, ops::RopeSpec rope,
 
 Result<ModelSpec> make_model_spec(const Family& family, const Hyperparameters& n) {
     BIFOCAL_TRY_STATUS(check_sizes(n));
+    BIFOCAL_TRY_STATUS(check_linear_layers(n));
     const bool any_window = std::ranges::find(n.is_windowed, true) != n.is_windowed.end();
     if (any_window && (n.window < 1 || n.window > (int64_t{1} << 40)))
         return bad(n, "bad sliding window", "1 or more", n.window);
@@ -86,7 +89,10 @@ Result<ModelSpec> make_model_spec(const Family& family, const Hyperparameters& n
     spec.mlp_bias = n.mlp_bias;
     spec.tied_embedding = n.tied;
     spec.stop_tokens = n.stop_tokens;
+    spec.linear = n.linear;
 
+    const MixerSpec linear_mixer =
+        n.linear.key_heads > 0 ? native_linear_mixer(n.linear, n.norm_eps) : n.linear_mixer;
     for (int64_t i = 0; i < n.n_layers; ++i) {
         LayerSpec layer;
         layer.d_ff = n.d_ff[i];
@@ -103,8 +109,9 @@ Result<ModelSpec> make_model_spec(const Family& family, const Hyperparameters& n
         context.norm_eps = spec.norm_eps;
         context.norm_offset = spec.norm_offset;
         context.qk_norm = family.qk_norm;
-        context.qkv_bias = n.qkv_bias;
-        context.out_bias = n.out_bias;
+        context.qkv_bias = n.qkv_bias && !n.is_linear[i];
+        context.out_bias = n.out_bias && !n.is_linear[i];
+        context.output_gate = n.output_gate;
         context.post_norm = family.post_norms;
         if (any_rope && n.has_rope[i]) {
             BIFOCAL_TRY(context.rope, checked_rope(n, n.is_windowed[i] ? n.window_rope : n.rope,
@@ -113,9 +120,9 @@ Result<ModelSpec> make_model_spec(const Family& family, const Hyperparameters& n
         layer.mixer.kind = n.is_windowed[i] ? "sliding_window" : "full_attention";
         if (n.is_windowed[i]) layer.mixer.options["window"] = n.window;
         if (family.learned_sinks) layer.mixer.options["sink"] = "learned";
-        const bool is_linear = !n.is_linear.empty() && n.is_linear[i];
-        if (is_linear) layer.mixer = n.linear_mixer;
-        context.residual = is_linear ? n.linear_residual : n.softmax_residual;
+        layer.is_native_linear = n.is_linear[i];
+        if (n.is_linear[i]) layer.mixer = linear_mixer;
+        context.residual = n.is_linear[i] ? n.linear_residual : n.softmax_residual;
         layer.ffn_residual = n.ffn_residual;
         if (!n.experts.empty()) layer.experts = n.experts[i];
         if (layer.experts && !family.experts->activation)

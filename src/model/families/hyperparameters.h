@@ -26,12 +26,14 @@ struct Hyperparameters {
     double attention_scale = 0;  // 0: head_dim^-1/2
     std::string activation;
     bool tied = false, qkv_bias = false, out_bias = false, mlp_bias = false;
-    int64_t window = 0;               // 0: none
-    std::vector<bool> is_windowed;    // [n_layers]
-    std::vector<bool> has_rope;       // [n_layers]
+    bool output_gate = false;
+    int64_t window = 0;             // 0: none
+    std::vector<bool> is_windowed;  // [n_layers]
+    std::vector<bool> has_rope;     // [n_layers]
+    std::vector<bool> is_linear;    // [n_layers]
+    LinearSizes linear;
     ops::RopeSpec rope, window_rope;  // of full and of windowed layers; rotary_dim 0: whole heads
-    std::vector<bool> is_linear;      // [n_layers], or empty: none
-    MixerSpec linear_mixer;           // of those
+    MixerSpec linear_mixer;           // of linear layers, if not the one of `linear`
     LayerExperts experts;             // [n_layers], or empty: none
     // Where results do not just add up: of softmax and linear layers, and of feed-forwards.
     std::optional<ops::NormedResidual> softmax_residual, linear_residual, ffn_residual;

@@ -15,6 +15,8 @@ void fill_gdn(LinearConfig& config, const LayerContext& layer, OptionReader& opt
         config.n_value = config.n_states = options.integer("value_heads", std::nullopt, 1, kMost);
         options.require(config.n_value % config.n_key == 0, "value_heads",
                         "a multiple of key_heads");
+        config.tiles_values =
+            options.choice("value_order", "grouped", {"grouped", "tiled"}) == "tiled";
         config.head_dim = config.recurrence.key_dim =
             options.integer("key_dim", std::nullopt, 1, kMost);
         config.recurrence.value_dim = options.integer("value_dim", std::nullopt, 1, kMost);
