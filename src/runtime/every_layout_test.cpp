@@ -24,7 +24,7 @@ void for_each_layout(const Law& law) {
 }
 
 // The position of a session is moved, which spares the tokens in between: no layout knows them by
-// anything but its position and its state. memory_slow_test.cpp goes all the way with one.
+// anything but its position and its state. memory_slow_test.cpp goes all the way with some.
 TEST(EveryLayout, TakesTheSameBytesAtTheFirstTokenAndAtTheMillionth) {
     for_each_layout([](const TinyModel& model) {
         Engine engine = tiny_engine(model, {.capacity = 64, .chunk = 16});
