@@ -29,23 +29,29 @@ struct EngineOptions {
     KvType kv_type = KvType::bf16;
     int64_t capacity = 0;     // tokens that full attention can hold; 0: the model's context length
     int64_t max_tokens = -1;  // most tokens of any sequence, whatever the layout; -1: any number
-    // Ceiling on the state of one sequence; 0: none. A layout that needs more is refused.
+    // Ceiling on one sequence, its state and checkpoints; 0: none. What needs more is refused.
     int64_t max_bytes_per_sequence = 0;
-    int64_t max_sessions = 1;  // state slots
-    int64_t max_batch = 1;     // sequences in one step
-    int64_t chunk = 256;       // tokens of a prompt that go through the layers together
-    bool scores = false;       // score() may be called: needs logits for a whole chunk
-    int n_threads = 0;         // 0: one per core
+    // Room for copies of a session's state and for the tokens since the oldest of them, so that
+    // rewind() reaches further than the layers themselves allow; 0: none.
+    int64_t checkpoint_bytes = 0;
+    int64_t checkpoint_every = 256;  // tokens, at least, from one copy to the next
+    int64_t max_sessions = 1;        // state slots
+    int64_t max_batch = 1;           // sequences in one step
+    int64_t chunk = 256;             // tokens of a prompt that go through the layers together
+    bool scores = false;             // score() may be called: needs logits for a whole chunk
+    int n_threads = 0;               // 0: one per core
 };
 
 // What a sequence costs, in bytes.
 struct MemoryReport {
     int64_t position = 0;              // tokens seen
     int64_t state_bytes = 0;           // of this sequence now, and at any later token
-    int64_t allocated_bytes = 0;       // what its slot really took: the states and a guard line
+    int64_t checkpoint_bytes = 0;      // for going back: likewise
+    int64_t allocated_bytes = 0;       // what both really took, and a guard line behind the states
     int64_t full_attention_bytes = 0;  // what full attention would hold after these tokens
     int64_t tokens_visible = 0;        // that some layer can still read exactly
     int64_t tokens_left = 0;           // that left every window
+    int64_t rewind_limit = 0;          // tokens that rewind() can take back now
     int64_t capacity = -1;             // most tokens it may have; -1: any number
     int64_t logits_bytes = 0;          // of this sequence's last logits
     int64_t workspace_bytes = 0;       // scratch, one for all sequences
@@ -77,7 +83,8 @@ class Engine {
 
     const EngineOptions& options() const;
     int64_t vocab_size() const;
-    int64_t state_bytes() const;  // of every sequence, before its first token
+    int64_t state_bytes() const;         // of every sequence, before its first token
+    int64_t bytes_per_sequence() const;  // and with its checkpoints
 
     struct Impl;
     Impl& impl() { return *impl_; }
@@ -109,9 +116,12 @@ class Session {
     std::span<const float> logits() const;
     int64_t position() const;
 
-    // How many tokens rewind can take back now.
+    // How many tokens rewind can take back now. With options().checkpoint_bytes at least
+    // options().checkpoint_every, or all of them.
     int64_t rewind_limit() const;
-    // Takes back the last n tokens; more than rewind_limit() is an error and changes nothing.
+    // Takes back the last n tokens, as if they had never been read; more than rewind_limit() is an
+    // error and changes nothing. Where the layers cannot go back by themselves, the tokens since a
+    // checkpoint are read again.
     Status rewind(int64_t n);
     // A second session with the same memory, in a slot of its own.
     Result<Session> fork() const;

@@ -29,7 +29,8 @@ constexpr const char* kHelp =
     "/save FILE   save the conversation         /memory     what it takes\n"
     "/load FILE   go on with a saved one        /reset      forget it\n"
     "/fork        go on in a copy               /switch N   to another copy\n"
-    "/help        this text                     /quit       or Ctrl-D\n"
+    "/undo        take the last turn back       /help       this text\n"
+    "/quit        or Ctrl-D\n"
     "A line that ends in \\ goes on in the next one; //text sends /text. Ctrl-C stops an answer.\n";
 
 constexpr int64_t kMaxBranches = 16;
@@ -58,7 +59,7 @@ class Chat {
     int loop() {
         if (editor_.is_terminal())
             fmt::print("{}, {} per sequence. /help says what else there is.\n", layout_text(model_),
-                       bytes_text(engine_.state_bytes()));
+                       bytes_text(engine_.bytes_per_sequence()));
         while (!done_) {
             clear_interrupt();
             std::string text;
@@ -132,8 +133,8 @@ class Chat {
     void print_facts(const Reply& reply) {
         if (reply.reread)
             fmt::print(stderr,
-                       "note: the template changed earlier turns, so all {} tokens were read "
-                       "again\n",
+                       "note: earlier turns changed, so all {} tokens were read again; "
+                       "--checkpoint-mem keeps what a session can go back to\n",
                        count_text(reply.read_tokens));
         if (reply.generation.reason == StopReason::full)
             fmt::print(stderr,
@@ -164,6 +165,7 @@ class Chat {
         if (name == "fork") return fork();
         if (name == "switch") return switch_to(argument);
         if (name == "memory") return print_memory();
+        if (name == "undo") return current().undo();
         if (name == "reset") {
             current().reset();
             return {};
@@ -183,7 +185,7 @@ class Chat {
 
     static bool is_command(const std::string& name) {
         for (const char* known :
-             {"save", "load", "fork", "switch", "memory", "reset", "help", "quit", "exit"})
+             {"save", "load", "fork", "switch", "memory", "undo", "reset", "help", "quit", "exit"})
             if (name == known) return true;
         return false;
     }
@@ -221,7 +223,7 @@ class Chat {
         for (auto& row : memory_rows(current().session().memory())) rows.push_back(std::move(row));
         if (branches_.size() > 1)
             rows.push_back({"conversations", fmt::format("{}, {} together", branches_.size(),
-                                                         bytes_text(engine_.state_bytes() *
+                                                         bytes_text(engine_.bytes_per_sequence() *
                                                                     std::ssize(branches_)))});
         fmt::print("{}", list(rows));
         std::fflush(stdout);
@@ -263,6 +265,7 @@ void add_chat_command(CLI::App& app, int& exit_status) {
     sub->footer(std::string("In the chat:\n") + kHelp + "\n" + kExample);
     add_model_options(*sub, args->model);
     add_layout_options(*sub, args->model);
+    add_checkpoint_options(*sub, args->model);
     sub->add_option("-n,--predict,--n-predict", args->n,
                     "most tokens of an answer; -1: until the model ends it")
         ->check(CLI::Range(int64_t{-1}, int64_t{1} << 40))

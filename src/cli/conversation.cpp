@@ -31,16 +31,40 @@ void Conversation::reset() {
     session_.reset();
     messages_ = nlohmann::ordered_json::array();
     if (!system_.empty()) messages_.push_back(chat_message("system", system_));
-    held_ = {};
+    marks_.clear();
 }
 
-bool Conversation::extends_held(const std::string& text) const {
-    return text.size() > held_.bytes &&
-           hash_of(std::string_view(text).substr(0, held_.bytes)) == held_.hash;
+Status Conversation::undo() {
+    const auto is_turn = [](const auto& message) { return message["role"] == "assistant"; };
+    if (messages_.size() < 2 || !is_turn(messages_.back()))
+        return Error{.what = "there is no turn to take back"};
+    messages_.erase(messages_.size() - 1);
+    messages_.erase(messages_.size() - 1);
+    return {};  // the next turn finds out how far the session must go back
 }
 
-void Conversation::hold(const std::string& text) {
-    held_ = {text.size(), hash_of(text)};
+bool Conversation::extends(const Mark& mark, const std::string& text) const {
+    return text.size() > mark.bytes &&
+           hash_of(std::string_view(text).substr(0, mark.bytes)) == mark.hash;
+}
+
+// The session has read all of `text`.
+void Conversation::add_mark(const std::string& text) {
+    marks_.push_back({text.size(), hash_of(text), session_.position()});
+}
+
+// Brings the session to the last mark that `text` goes on from and that it can go back to. False:
+// it had to begin again.
+bool Conversation::go_to_common_part(const std::string& text) {
+    while (!marks_.empty()) {
+        const Mark& mark = marks_.back();
+        if (extends(mark, text) && session_.rewind(session_.position() - mark.position).ok())
+            return true;
+        marks_.pop_back();
+    }
+    const bool was_fresh = session_.position() == 0;
+    session_.reset();
+    return was_fresh;
 }
 
 Result<Reply> Conversation::say(const std::string& text, const ReplyOptions& options) {
@@ -49,15 +73,8 @@ Result<Reply> Conversation::say(const std::string& text, const ReplyOptions& opt
     BIFOCAL_TRY(const Rendered rendered, prompt_->render(messages, true));
 
     Reply reply;
-    size_t begin = 0;
-    if (session_.position() > 0) {
-        if (extends_held(rendered.text)) {
-            begin = held_.bytes;
-        } else {
-            reply.reread = true;
-            session_.reset();
-        }
-    }
+    reply.reread = !go_to_common_part(rendered.text);
+    const size_t begin = marks_.empty() ? 0 : marks_.back().bytes;
     BIFOCAL_TRY(const std::vector<int32_t> tokens, prompt_->encode(rendered, begin));
     reply.read_tokens = std::ssize(tokens);
     const auto start = std::chrono::steady_clock::now();
@@ -66,10 +83,15 @@ Result<Reply> Conversation::say(const std::string& text, const ReplyOptions& opt
         return !options.on_read || options.on_read(done, reply.read_tokens);
     });
     if (!read.ok()) {
-        // A session that stopped halfway holds a text that nobody knows: read all again next time.
-        if (session_.position() != before) session_.reset();
+        // Halfway the session holds a text that nobody knows. One that cannot go back reads all
+        // again next time.
+        if (!session_.rewind(session_.position() - before).ok()) {
+            session_.reset();
+            marks_.clear();
+        }
         return read.error();
     }
+    add_mark(rendered.text);
     reply.read_seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     for (const int32_t token : tokens) sampler_.accept(token);
@@ -92,7 +114,7 @@ Result<Reply> Conversation::say(const std::string& text, const ReplyOptions& opt
     messages_ = std::move(messages);
     std::string held = rendered.text + reply.text;
     BIFOCAL_TRY_STATUS(read_last_token(reply, held));
-    hold(held);
+    add_mark(held);
     return reply;
 }
 
@@ -123,16 +145,19 @@ Conversation::Conversation(Session session, const Conversation& other)
       sampler_(other.sampler_),
       messages_(other.messages_),
       system_(other.system_),
-      held_(other.held_) {}
+      marks_(other.marks_) {}
 
 Status Conversation::save(const std::string& path) const {
     GenerationState around;
     around.sampler = sampler_;
     around.tokenizer_identity = model_->tokenizer()->identity();
+    // A turn that failed halfway left tokens that no mark knows.
+    const bool is_known = !marks_.empty() && marks_.back().position == session_.position();
+    const Mark held = is_known ? marks_.back() : Mark{};
     around.transcript =
         json::to_text(nlohmann::ordered_json{{"messages", messages_},
-                                             {"held_bytes", held_.bytes},
-                                             {"held_hash", fmt::format("{:016x}", held_.hash)}});
+                                             {"held_bytes", held.bytes},
+                                             {"held_hash", fmt::format("{:016x}", held.hash)}});
     return save_snapshot(session_, around, path);
 }
 
@@ -162,7 +187,8 @@ Status Conversation::load(const std::string& path) {
     const std::string hash = transcript["held_hash"].get<std::string>();
     session_ = std::move(session);
     messages_ = transcript["messages"];
-    held_ = {transcript["held_bytes"].get<size_t>(), std::strtoull(hash.c_str(), nullptr, 16)};
+    marks_ = {{transcript["held_bytes"].get<size_t>(), std::strtoull(hash.c_str(), nullptr, 16),
+               session_.position()}};
     if (around.sampler) sampler_ = std::move(*around.sampler);
     return {};
 }

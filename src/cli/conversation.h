@@ -1,5 +1,6 @@
-// A conversation and the session that remembers it. Each turn reads only what is new: the session
-// knows how much of the rendered text it holds, by length and hash.
+// A conversation and the session that remembers it. Each turn reads only what is new: the
+// conversation knows how much of the rendered text its session holds, by length and hash, and where
+// earlier turns ended, so that a session that can go back reads no more than what changed.
 #pragma once
 
 #include <functional>
@@ -19,7 +20,7 @@ struct Reply {
     Generation generation;
     int64_t read_tokens = 0;  // of the prompt
     double read_seconds = 0;
-    bool reread = false;  // the template changed earlier turns: all of them were read again
+    bool reread = false;  // earlier turns changed and all of them were read again
 };
 
 struct ReplyOptions {
@@ -39,7 +40,8 @@ class Conversation {
     // One turn. When it fails the conversation is as before, but may have to be read again.
     Result<Reply> say(const std::string& text, const ReplyOptions& options);
 
-    void reset();  // back to the system message
+    void reset();   // back to the system message
+    Status undo();  // without the last turn
     Result<Conversation> fork() const;
     Status save(const std::string& path) const;
     Status load(const std::string& path);
@@ -49,13 +51,16 @@ class Conversation {
 
   private:
     Conversation(Session session, const Conversation& other);
-    // What of the rendered text the session has read.
-    struct Held {
+    // What of the rendered text the session had read at a position.
+    struct Mark {
         size_t bytes = 0;
         uint64_t hash = 0;
+        int64_t position = 0;
     };
-    bool extends_held(const std::string& text) const;
-    void hold(const std::string& text);
+    bool extends(const Mark& mark, const std::string& text) const;
+    void add_mark(const std::string& text);
+    Status take_back_to(int64_t position);
+    bool go_to_common_part(const std::string& text);
     Status read_last_token(const Reply& reply, std::string& text);
 
     Session session_;
@@ -64,7 +69,7 @@ class Conversation {
     ops::Sampler sampler_;
     nlohmann::ordered_json messages_ = nlohmann::ordered_json::array();
     std::string system_;
-    Held held_;
+    std::vector<Mark> marks_;  // oldest first, the session's position last; none: no tokens
 };
 
 }  // namespace bifocal::cli

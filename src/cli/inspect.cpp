@@ -152,7 +152,7 @@ Status inspect(const InspectArgs& args) {
     const StatePlan plan = model.decoder().plan_states(
         {options.capacity > 0 ? options.capacity : model.context_length(),
          kv_dtype(options.kv_type)});
-    BIFOCAL_TRY_STATUS(check_budget(plan, options));
+    BIFOCAL_TRY_STATUS(check_budget(plan, {}, options));
     if (args.json) {
         print_json(model, plan, options);
     } else {

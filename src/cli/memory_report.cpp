@@ -10,14 +10,21 @@ namespace bifocal::cli {
 
 std::vector<std::vector<std::string>> memory_rows(const MemoryReport& report) {
     std::vector<std::vector<std::string>> rows;
-    rows.push_back({"memory per sequence",
-                    fmt::format("{} ({} bytes), now and at {}", bytes_text(report.state_bytes),
-                                count_text(report.state_bytes),
-                                report.capacity < 0 ? "any length"
-                                                    : fmt::format("any length up to {} tokens",
-                                                                  count_text(report.capacity)))});
+    const int64_t bytes = report.state_bytes + report.checkpoint_bytes;
+    rows.push_back(
+        {"memory per sequence",
+         fmt::format("{} ({} bytes), now and at {}", bytes_text(bytes), count_text(bytes),
+                     report.capacity < 0 ? "any length"
+                                         : fmt::format("any length up to {} tokens",
+                                                       count_text(report.capacity)))});
+    if (report.checkpoint_bytes > 0)
+        rows.push_back(
+            {"checkpoints, of these",
+             fmt::format("{} ({} bytes); {} of {} tokens can be taken back",
+                         bytes_text(report.checkpoint_bytes), count_text(report.checkpoint_bytes),
+                         count_text(report.rewind_limit), count_text(report.position))});
     const double ratio =
-        static_cast<double>(report.full_attention_bytes) / static_cast<double>(report.state_bytes);
+        static_cast<double>(report.full_attention_bytes) / static_cast<double>(bytes);
     rows.push_back(
         {"full attention would take",
          fmt::format("{} after these {} tokens{}", bytes_text(report.full_attention_bytes),
@@ -38,10 +45,12 @@ std::vector<std::vector<std::string>> memory_rows(const MemoryReport& report) {
 nlohmann::ordered_json memory_json(const MemoryReport& report) {
     return {{"position", report.position},
             {"state_bytes", report.state_bytes},
+            {"checkpoint_bytes", report.checkpoint_bytes},
             {"allocated_bytes", report.allocated_bytes},
             {"full_attention_bytes", report.full_attention_bytes},
             {"tokens_visible", report.tokens_visible},
             {"tokens_left_window", report.tokens_left},
+            {"rewind_limit", report.rewind_limit},
             {"max_tokens", report.capacity},
             {"logits_bytes", report.logits_bytes},
             {"workspace_bytes", report.workspace_bytes}};

@@ -87,6 +87,18 @@ void add_layout_options(CLI::App& app, ModelArgs& args) {
                    "the layout given");
 }
 
+void add_checkpoint_options(CLI::App& app, ModelArgs& args) {
+    CLI::Option* const bytes =
+        app.add_option("--checkpoint-mem", args.checkpoint_mem,
+                       "bytes per sequence (64MiB) for copies of its state, so that it can go back "
+                       "where the layout cannot; counted in --mem-per-seq");
+    app.add_option("--checkpoint-every-n-tokens", args.checkpoint_every,
+                   "tokens from one copy to the next; so many can always be taken back")
+        ->check(CLI::Range(int64_t{1}, int64_t{1} << 24))
+        ->needs(bytes)
+        ->capture_default_str();
+}
+
 Result<std::string> find_model(const std::string& path) {
     if (!path.empty()) return path;
     if (const char* named = std::getenv("BIFOCAL_MODEL"); named && *named)
@@ -108,13 +120,16 @@ Result<OpenModel> open_model(const ModelArgs& args, std::optional<KvType> kv_typ
                          .exact = args.exact,
                          .sink_logits = args.sink_logits,
                          .tokens = args.capacity};
-    int64_t budget = 0;
+    int64_t budget = 0, checkpoints = 0;
+    if (!args.checkpoint_mem.empty()) {
+        BIFOCAL_TRY(checkpoints, parse_bytes(args.checkpoint_mem));
+    }
     if (!args.mem_per_seq.empty()) {
         BIFOCAL_TRY(budget, parse_bytes(args.mem_per_seq));
-        BIFOCAL_TRY(options.attention, layout_for_budget(path, args, kv, budget));
+        BIFOCAL_TRY(options.attention, layout_for_budget(path, args, kv, budget - checkpoints));
     }
     BIFOCAL_TRY(Model model, Model::load(path, options));
-    return OpenModel{std::move(model), kv, budget};
+    return OpenModel{std::move(model), kv, budget, checkpoints};
 }
 
 EngineOptions engine_options(const ModelArgs& args, const OpenModel& open, int64_t capacity) {
@@ -123,6 +138,8 @@ EngineOptions engine_options(const ModelArgs& args, const OpenModel& open, int64
     options.capacity = args.capacity > 0 ? args.capacity : capacity;
     options.max_tokens = args.capacity > 0 ? args.capacity : -1;
     options.max_bytes_per_sequence = open.budget;
+    options.checkpoint_bytes = open.checkpoint_bytes;
+    options.checkpoint_every = args.checkpoint_every;
     options.chunk = args.chunk;
     options.n_threads = args.threads;
     return options;

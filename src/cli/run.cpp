@@ -266,6 +266,7 @@ void add_run_command(CLI::App& app, int& exit_status) {
     add_text_options(*sub, args->prompt);
     add_model_options(*sub, args->model);
     add_layout_options(*sub, args->model);
+    add_checkpoint_options(*sub, args->model);
     sub->add_option("-n,--predict,--n-predict", args->n,
                     "tokens to write; -1: until the model ends")
         ->check(CLI::Range(int64_t{-1}, int64_t{1} << 40))

@@ -10,6 +10,7 @@
 #include "bifocal/model.h"
 #include "runtime/generate.h"
 #include "runtime/session.h"
+#include "runtime/testing/layouts.h"
 #include "runtime/testing/memory_use.h"
 #include "runtime/testing/tiny_model.h"
 
@@ -49,8 +50,8 @@ using testing::tiny_model;
 using testing::tiny_tokens;
 
 TEST(Memory, DecodeAllocatesNothing) {
-    for (const char* layout : {"sliding_window:window=20,sink_tokens=4", "full"}) {
-        const auto model = tiny_model(layout);
+    for (const auto& layout : testing::every_tiny_layout()) {
+        const auto model = tiny_model(layout.mixers);
         for (const int threads : {1, 2}) {
             auto engine = Engine::make(model.decoder, 1, {.n_threads = threads});
             ASSERT_TRUE(engine.ok());
@@ -60,7 +61,7 @@ TEST(Memory, DecodeAllocatesNothing) {
             ASSERT_TRUE(session->prefill(std::span(tokens).first(10)).ok());
             const int64_t before = allocations;
             for (int i = 10; i < 200; ++i) ASSERT_TRUE(session->decode(tokens[i]).ok());
-            EXPECT_EQ(allocations - before, 0) << layout << ", " << threads << " threads";
+            EXPECT_EQ(allocations - before, 0) << layout.name << ", " << threads << " threads";
         }
     }
 }
@@ -82,6 +83,27 @@ TEST(Memory, DecodeOfExpertsAndLinearLayersAllocatesNothing) {
     }
 }
 
+TEST(Memory, CheckpointsAndGoingBackAllocateNothing) {
+    const auto model = tiny_model("bifocal:window=9,far=mlstm");
+    EngineOptions options{.max_sessions = 2, .max_batch = 2, .chunk = 8, .n_threads = 1};
+    options.checkpoint_bytes = 1 << 20;
+    options.checkpoint_every = 10;
+    auto engine = Engine::make(model.decoder, 1, options);
+    ASSERT_TRUE(engine.ok());
+    auto one = engine->new_session(), two = engine->new_session();
+    ASSERT_TRUE(one.ok() && two.ok());
+    const auto tokens = tiny_tokens(160);
+    Session* const both[] = {&*one, &*two};
+    const int64_t before = allocations;
+    for (int round = 0; round < 20; ++round) {
+        ASSERT_TRUE(one->prefill(std::span(tokens).first(33)).ok());
+        for (int i = 0; i < 30; ++i) ASSERT_TRUE(one->decode(tokens[i]).ok());
+        ASSERT_TRUE(engine->step(both, std::span(tokens).first(16)).ok());
+        ASSERT_TRUE(one->rewind(25).ok());
+    }
+    EXPECT_EQ(allocations - before, 0);
+}
+
 TEST(Memory, TheCounterCounts) {
     const int64_t before = allocations;
     const auto one = std::make_unique<int>(1);
@@ -89,7 +111,8 @@ TEST(Memory, TheCounterCounts) {
 }
 
 TEST(Memory, StatesAndTheProcessDoNotGrow) {
-    const testing::Growth growth = testing::decode_many(20'000);
+    const testing::Growth growth =
+        testing::decode_many("sliding_window:window=12,sink_tokens=4", 20'000);
     EXPECT_EQ(growth.state_bytes_begin, growth.state_bytes_end);
     EXPECT_LT(growth.resident_bytes, 1 << 20);
 }

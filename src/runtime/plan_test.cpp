@@ -4,8 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "mixers/shared/rule_names.h"
 #include "model/shapes.h"
 #include "runtime/budget.h"
+#include "runtime/testing/layouts.h"
 #include "runtime/testing/tiny_model.h"
 
 namespace bifocal {
@@ -124,11 +126,24 @@ TEST(Plan, PartsAreCountedApart) {
     EXPECT_EQ(kv.bytes(), 30 * kv.layer.total());
 }
 
-// Every standard layout as planned for 576 tokens, and as allocated.
+// What articles compare, and whatever else there is: every rule alone and beside a window.
+std::vector<MixerSpec> all_layouts(const ModelSpec& model) {
+    std::vector<MixerSpec> layouts = standard_layouts();
+    for (MixerSpec& mixer : testing::every_mixer(model.layers[0].context, 9)) {
+        mixer.options.erase("window");  // the largest that fits
+        const auto same = [&](const MixerSpec& other) {
+            return other.kind == mixer.kind && other.options == mixer.options;
+        };
+        if (std::ranges::none_of(layouts, same)) layouts.push_back(std::move(mixer));
+    }
+    return layouts;
+}
+
+// Every layout as planned for 576 tokens, and as allocated.
 void check_all(const ModelSpec& model, const StateOptions& options) {
     const auto budget = budget_of_tokens(model, options, 576);
     ASSERT_TRUE(budget.ok());
-    for (const MixerSpec& mixer : standard_layouts()) {
+    for (const MixerSpec& mixer : all_layouts(model)) {
         SCOPED_TRACE(model.family + " " + mixer.to_string());
         const auto plan = plan_layout(model, options, mixer, *budget);
         ASSERT_TRUE(plan.ok()) << plan.error().message();
@@ -150,17 +165,28 @@ TEST(Plan, EveryLayoutTakesWhatWasPlannedToTheByte) {
     EXPECT_GE(standard_layouts().size(), 18u);
     for (const char* name : kFiveShapes) {
         const ModelSpec model = shape(name);
-        check_all(model, options_for(model));
+        const auto layouts = all_layouts(model);
+        for (const std::string& rule : linear_rule_names()) {
+            const auto has = [&](const char* option) {
+                return std::ranges::any_of(layouts, [&](const MixerSpec& mixer) {
+                    return mixer.options.value(option, "") == rule;
+                });
+            };
+            EXPECT_TRUE(has("rule") && has("far")) << rule;
+        }
+        check_all(model, {576, DType::bf16});
     }
     const ModelSpec small = shape("smollm2-135m");
-    check_all(small, options_for(small, DType::f32));
+    check_all(small, {576, DType::f32});
 }
 
 TEST(Plan, BytesDoNotDependOnTheLength) {
     for (const char* name : kFiveShapes) {
         const ModelSpec model = shape(name);
-        for (MixerSpec mixer : standard_layouts()) {
-            if (mixer.kind != "linear") mixer.options["window"] = 37;
+        for (MixerSpec mixer : all_layouts(model)) {
+            if (mixer.kind == "full_attention") continue;  // its length is its size
+            if (mixer.kind == "sliding_window" || mixer.kind == "bifocal")
+                mixer.options["window"] = 37;
             const auto at = [&](int64_t length) {
                 const auto bytes = layout_bytes(model, mixer, {length, DType::bf16});
                 EXPECT_TRUE(bytes.ok());

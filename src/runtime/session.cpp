@@ -17,13 +17,16 @@ DType kv_dtype(KvType type) {
     return type == KvType::f32 ? DType::f32 : DType::bf16;
 }
 
-Status check_budget(const StatePlan& plan, const EngineOptions& options) {
-    const auto bytes = static_cast<int64_t>(plan.bytes);
+Status check_budget(const StatePlan& plan, const CheckpointPlan& checkpoints,
+                    const EngineOptions& options) {
+    const auto bytes = static_cast<int64_t>(plan.bytes + checkpoints.bytes());
     if (options.max_bytes_per_sequence == 0 || bytes <= options.max_bytes_per_sequence) return {};
     return Error{
         .what = "the layout does not fit the budget",
         .expected = fmt::format("at most {} bytes per sequence", options.max_bytes_per_sequence),
-        .got = fmt::format("{}", bytes),
+        .got = checkpoints.n_states == 0
+                   ? fmt::format("{}", bytes)
+                   : fmt::format("{}, {} of them for checkpoints", bytes, checkpoints.bytes()),
         .hint = "give --mem-per-seq without a window to get the largest one that fits"};
 }
 
@@ -40,24 +43,28 @@ int64_t full_attention_bytes(const ModelSpec& spec, KvType kv_type, int64_t n_to
 }
 
 Engine::Impl::Impl(const Decoder& decoder_, uint64_t identity_, const EngineOptions& options_,
-                   StatePlan plan_, size_t workspace_bytes)
+                   StatePlan plan_, const CheckpointPlan& checkpoints_, size_t workspace_bytes)
     : decoder(decoder_),
       identity(identity_),
       options(options_),
       plan(std::move(plan_)),
+      checkpoints(checkpoints_),
       threads(options_.n_threads),
       workspace(workspace_bytes),
       pool(plan.bytes, options_.max_sessions),
       batch_pos(static_cast<size_t>(options_.max_batch)),
-      batch_states(static_cast<size_t>(options_.max_batch)) {
+      batch_states(static_cast<size_t>(options_.max_batch)),
+      batch(static_cast<size_t>(options_.max_batch)) {
     const int64_t vocab = decoder.spec.vocab_size;
     if (options.max_batch > 1) batch_logits.resize(static_cast<size_t>(options.max_batch * vocab));
+    if (checkpoints.n_states > 0) replayed.resize(static_cast<size_t>(options.chunk));
     if (options.scores) chunk_logits.resize(static_cast<size_t>(options.chunk * vocab));
 }
 
 void Engine::Impl::forward(std::span<Session::Impl* const> sessions, View<const int32_t, 2> tokens,
                            Step::Logits wanted, View<float, 2> logits) {
     const size_t n = sessions.size();
+    const auto T = static_cast<size_t>(tokens.shape[1]);
     for (size_t b = 0; b < n; ++b) {
         batch_pos[b] = sessions[b]->pos;
         batch_states[b] = sessions[b]->state();
@@ -65,11 +72,14 @@ void Engine::Impl::forward(std::span<Session::Impl* const> sessions, View<const 
     Exec exec{threads, workspace};
     decoder.forward({tokens, {batch_pos.data(), n}, {batch_states.data(), n}, wanted}, plan, logits,
                     exec);
-    for (Session::Impl* session : sessions) {
-        session->pos += tokens.shape[1];
-        session->furthest = std::max(session->furthest, session->pos);
-        session->has_logits = false;
-        pool.check_guard(session->slot);
+    for (size_t b = 0; b < n; ++b) {
+        Session::Impl& session = *sessions[b];
+        session.pos += tokens.shape[1];
+        session.furthest = std::max(session.furthest, session.pos);
+        session.has_logits = false;
+        pool.check_guard(session.slot);
+        session.checkpoints.add({tokens.data + b * T, T}, session.pos, session.furthest,
+                                session.state());
     }
 }
 
@@ -124,6 +134,8 @@ static Status check_options(const EngineOptions& options) {
          {Bound{"capacity", options.capacity, 1}, Bound{"max_sessions", options.max_sessions, 1},
           Bound{"max_batch", options.max_batch, 1}, Bound{"chunk", options.chunk, 1},
           Bound{"n_threads", options.n_threads, 0},
+          Bound{"checkpoint_bytes", options.checkpoint_bytes, 0},
+          Bound{"checkpoint_every", options.checkpoint_every, 1},
           Bound{"max_bytes_per_sequence", options.max_bytes_per_sequence, 0}})
         if (bound.value < bound.least)
             return Error{.what = fmt::format("{} is too small", bound.name),
@@ -139,7 +151,15 @@ Result<Engine> Engine::make(const Decoder& decoder, uint64_t identity,
     if (filled.capacity == 0) filled.capacity = decoder.spec.context_length;
     BIFOCAL_TRY_STATUS(check_options(filled));
     StatePlan plan = decoder.plan_states({filled.capacity, kv_dtype(filled.kv_type)});
-    BIFOCAL_TRY_STATUS(check_budget(plan, filled));
+    const bool keeps_all =
+        plan.max_tokens >= 0 && decoder.rewind_limit(plan, plan.max_tokens) == plan.max_tokens;
+    if (keeps_all && filled.checkpoint_bytes > 0)
+        return Error{.what = "checkpoints are of no use to this layout",
+                     .expected = "a layer that forgets",
+                     .got = "layers that can go back to any token by themselves",
+                     .kind = ErrorKind::usage};
+    BIFOCAL_TRY(const CheckpointPlan checkpoints, plan_checkpoints(filled, plan.bytes));
+    BIFOCAL_TRY_STATUS(check_budget(plan, checkpoints, filled));
     if (filled.n_threads == 0) filled.n_threads = available_cores();
     const auto scratch = [&](int64_t batch, int64_t n_tokens, Step::Logits logits) {
         return decoder.workspace_bytes(plan, batch, n_tokens, logits, filled.n_threads);
@@ -147,7 +167,8 @@ Result<Engine> Engine::make(const Decoder& decoder, uint64_t identity,
     const size_t workspace =
         std::max(scratch(filled.max_batch, filled.chunk, Step::Logits::last),
                  filled.scores ? scratch(1, filled.chunk, Step::Logits::all) : 0);
-    return Engine(std::make_unique<Impl>(decoder, identity, filled, std::move(plan), workspace));
+    return Engine(
+        std::make_unique<Impl>(decoder, identity, filled, std::move(plan), checkpoints, workspace));
 }
 
 Result<Session> Engine::new_session() {
@@ -167,8 +188,8 @@ Status Engine::step(std::span<Session* const> sessions, std::span<const int32_t>
                   impl_->options.chunk);
     for (int64_t b = 0; b < B; ++b)
         BIFOCAL_TRY_STATUS(impl_->check_room(*sessions[b]->impl_, tokens.subspan(b * T, T)));
-    std::vector<Session::Impl*> impls;
-    for (Session* session : sessions) impls.push_back(session->impl_.get());
+    const std::span<Session::Impl*> impls(impl_->batch.data(), sessions.size());
+    for (int64_t b = 0; b < B; ++b) impls[b] = sessions[b]->impl_.get();
     const int64_t vocab = vocab_size();
     if (B == 1) return sessions[0]->prefill(tokens);
     impl_->forward(impls, {tokens.data(), {B, T}}, Step::Logits::last,
@@ -191,8 +212,15 @@ int64_t Engine::state_bytes() const {
     return static_cast<int64_t>(impl_->plan.bytes);
 }
 
+int64_t Engine::bytes_per_sequence() const {
+    return state_bytes() + static_cast<int64_t>(impl_->checkpoints.bytes());
+}
+
 Session::Impl::Impl(Engine::Impl& engine_, int64_t slot_)
-    : engine(engine_), slot(slot_), logits(static_cast<size_t>(engine_.decoder.spec.vocab_size)) {}
+    : engine(engine_),
+      slot(slot_),
+      logits(static_cast<size_t>(engine_.decoder.spec.vocab_size)),
+      checkpoints(engine_.checkpoints) {}
 
 Session::Impl::~Impl() {
     engine.pool.release(slot);
@@ -261,21 +289,46 @@ int64_t Session::position() const {
     return impl_->pos;
 }
 
+int64_t Session::Impl::movable() const {
+    const int64_t limit = engine.decoder.rewind_limit(engine.plan, furthest);
+    return std::clamp<int64_t>(limit - (furthest - pos), 0, pos);
+}
+
+void Session::Impl::replay_until(int64_t position) {
+    const Checkpoint from = checkpoints.newest_until(position);
+    std::memcpy(state(), checkpoints.state(from), engine.plan.bytes);
+    pos = from.pos;
+    furthest = from.furthest;
+    checkpoints.take_back(pos, furthest, state());
+    Session::Impl* const self = this;
+    while (pos < position) {
+        const int64_t T = checkpoints.read_call(pos, position, engine.replayed);
+        engine.forward({&self, 1}, {engine.replayed.data(), {1, T}}, Step::Logits::none, {});
+    }
+}
+
 int64_t Session::rewind_limit() const {
-    const Engine::Impl& engine = impl_->engine;
-    const int64_t limit = engine.decoder.rewind_limit(engine.plan, impl_->furthest);
-    return std::clamp<int64_t>(limit - (impl_->furthest - impl_->pos), 0, impl_->pos);
+    const int64_t first = impl_->checkpoints.first_position();
+    return std::max(impl_->movable(), first < 0 ? 0 : impl_->pos - first);
 }
 
 Status Session::rewind(int64_t n) {
     BIFOCAL_CHECK(n >= 0, "rewind by {}", n);
-    const int64_t limit = rewind_limit();
+    const int64_t limit = rewind_limit(), pos = impl_->pos, left = pos - n;
     if (n > limit)
-        return Error{.what = fmt::format("cannot take back {} of {} tokens", n, impl_->pos),
-                     .expected = fmt::format("at most {} with this layout", limit),
-                     .hint = "fork or save the session before going on"};
+        return Error{.what = fmt::format("cannot take back {} of {} tokens", n, pos),
+                     .expected = fmt::format("at least {} tokens to stay", pos - limit),
+                     .got = fmt::format("{}", left),
+                     .hint =
+                         "fork or save the session before going on, or give it more bytes for "
+                         "checkpoints"};
     if (n == 0) return {};
-    impl_->pos -= n;
+    if (n <= impl_->movable()) {
+        impl_->pos = left;
+        impl_->checkpoints.take_back(left, impl_->furthest, impl_->state());
+    } else {
+        impl_->replay_until(left);
+    }
     impl_->has_logits = false;
     return {};
 }
@@ -289,6 +342,7 @@ Result<Session> Session::fork() const {
     copy->furthest = impl_->furthest;
     copy->logits = impl_->logits;
     copy->has_logits = impl_->has_logits;
+    copy->checkpoints.copy_from(impl_->checkpoints);
     return Session(std::move(copy));
 }
 
@@ -298,6 +352,7 @@ void Session::reset() {
     impl_->engine.decoder.init_states(impl_->engine.plan, impl_->state());
     impl_->pos = impl_->furthest = 0;
     impl_->has_logits = false;
+    impl_->checkpoints.restart(0, 0, impl_->state());
 }
 
 MemoryReport Session::memory() const {
@@ -305,11 +360,14 @@ MemoryReport Session::memory() const {
     MemoryReport report;
     report.position = impl_->pos;
     report.state_bytes = static_cast<int64_t>(engine.plan.bytes);
-    report.allocated_bytes = static_cast<int64_t>(engine.pool.allocated_bytes(impl_->slot));
+    report.checkpoint_bytes = static_cast<int64_t>(engine.checkpoints.bytes());
+    report.allocated_bytes =
+        static_cast<int64_t>(engine.pool.allocated_bytes(impl_->slot) + impl_->checkpoints.bytes());
     report.full_attention_bytes =
         full_attention_bytes(engine.decoder.spec, engine.options.kv_type, impl_->pos);
     report.tokens_visible = engine.decoder.tokens_visible(engine.plan, impl_->pos);
     report.tokens_left = impl_->pos - report.tokens_visible;
+    report.rewind_limit = rewind_limit();
     report.capacity = engine.max_tokens();
     report.logits_bytes = static_cast<int64_t>(impl_->logits.size() * sizeof(float));
     report.workspace_bytes = static_cast<int64_t>(engine.workspace.size());

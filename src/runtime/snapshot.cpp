@@ -251,6 +251,7 @@ Result<GenerationState> decode_snapshot(Session& session, std::span<const std::b
     self.has_logits = !sections.logits.empty();
     if (self.has_logits)
         std::memcpy(self.logits.data(), sections.logits.data(), sections.logits.size());
+    self.checkpoints.restart(self.pos, self.furthest, self.state());
     return around;
 }
 

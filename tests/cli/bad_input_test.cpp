@@ -86,6 +86,30 @@ TEST_F(BadInput, Budgets) {
     expect_refused(run({"run", "-p", "x", "--mem-per-seq", "lots"}), 2, {"'lots'", "72MiB"});
 }
 
+TEST_F(BadInput, Checkpoints) {
+    const auto with = [&](std::vector<std::string> more) {
+        more.insert(more.begin(), {"run", "-p", "x"});
+        return run(more);
+    };
+    expect_refused(
+        with({"--attention", kWindow, "--checkpoint-mem", "100"}), 1,
+        {"budget for checkpoints is too small", "at least", "got 100", "is the least that works"});
+    expect_refused(with({"--checkpoint-mem", "1MiB"}), 2, {"of no use", "any token"});
+    expect_refused(with({"--attention", kWindow, "--checkpoint-mem", "some"}), 2, {"'some'"});
+    expect_refused(with({"--attention", kWindow, "--checkpoint-every-n-tokens", "9"}), 2,
+                   {"--checkpoint-mem"});
+    expect_refused(
+        with({"--attention", kWindow, "--checkpoint-mem", "1MiB", "--mem-per-seq", "64k"}), 1,
+        {"does not fit the budget", "for checkpoints"});
+}
+
+TEST_F(BadInput, Paths) {
+    expect_refused(run({"verify", "--paths", "bf16", "--attention", kWindow}), 2,
+                   {"no path to walk", "bf16"});
+    expect_refused(run({"verify", "--paths", "tokens,boat"}), 2, {"boat"});
+    expect_refused(run({"verify", "-p", "", "--tokens", "9"}), 1, {"text is empty"});
+}
+
 TEST_F(BadInput, Plans) {
     const auto plan = [](std::vector<std::string> more) {
         more.insert(more.begin(), "plan");

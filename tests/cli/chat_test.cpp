@@ -66,6 +66,39 @@ TEST_F(Chat, ResetForgets) {
     EXPECT_EQ(outcome.out.substr(0, half), outcome.out.substr(half));
 }
 
+TEST_F(Chat, UndoTakesATurnBack) {
+    const Outcome straight = chat("hello\nand you?\n");
+    const Outcome undone = chat("hello\nsomething else\n/undo\nand you?\n/memory\n");
+    EXPECT_EQ(undone.status, 0) << undone.err;
+    const std::string first = chat("hello\n").out;
+    EXPECT_THAT(undone.out, HasSubstr("\n" + straight.out.substr(first.size()) + "layout"));
+    // The window has not turned yet, so nothing was read again.
+    EXPECT_THAT(undone.err, Not(HasSubstr("read again")));
+    EXPECT_THAT(chat("/undo\n").err, HasSubstr("no turn to take back"));
+}
+
+TEST_F(Chat, StatesThatForgetGoBackByCheckpointsOrReadAllAgain) {
+    ASSERT_EQ(run_program({"convert", "-m", model(), "--attention", "linear:rule=mlstm", "-o",
+                           path("student")})
+                  .status,
+              0);
+    const auto chat_with = [&](const std::string& input, std::vector<std::string> more) {
+        std::vector<std::string> arguments = {"chat", "-m", path("student"), "-t", "1",
+                                              "-n",   "12", "--temp",        "0",  "--ignore-eos"};
+        arguments.insert(arguments.end(), more.begin(), more.end());
+        return run_program(arguments, input);
+    };
+    const std::string turns = "hello\nsomething else\n/undo\nand you?\n";
+    const std::string straight = chat_with("hello\nand you?\n", {}).out;
+    const std::string first = chat_with("hello\n", {}).out;
+    const Outcome again = chat_with(turns, {});
+    EXPECT_THAT(again.err, HasSubstr("all 65 tokens were read again"));
+    EXPECT_TRUE(again.out.ends_with(straight.substr(first.size())));
+    const Outcome back = chat_with(turns, {"--checkpoint-mem", "400k"});
+    EXPECT_EQ(back.err, "");
+    EXPECT_TRUE(back.out.ends_with(straight.substr(first.size())));
+}
+
 TEST_F(Chat, TypedControlTokensStayText) {
     const Outcome plain = chat("ab\n/memory\n"), typed = chat("<|im_end|>\n/memory\n");
     EXPECT_EQ(tokens_in(typed.out) - tokens_in(plain.out), 10 - 2);

@@ -251,6 +251,69 @@ TEST_F(Commands, MixedModelsGoThroughEveryCommand) {
     EXPECT_EQ(run_program({"verify", "-m", path("student"), "--tokens", "50"}).status, 0);
 }
 
+TEST_F(Commands, VerifyReadsAShortTextAgainAndRoundsLinearStates) {
+    ASSERT_EQ(run_program({"convert", "-m", model(), "--attention", "bifocal:window=9,far=mlstm",
+                           "-o", path("student")})
+                  .status,
+              0);
+    const auto verify = [&](std::vector<std::string> more) {
+        std::vector<std::string> arguments = {"verify", "-m", path("student"), "-t",
+                                              "1",      "-p", "hello there",   "--json"};
+        arguments.insert(arguments.end(), more.begin(), more.end());
+        const Outcome outcome = run_program(arguments);
+        EXPECT_EQ(outcome.status, 0) << outcome.err;
+        return json::parse(outcome.out, nullptr, false);
+    };
+    const json all = verify({"--tokens", "700", "--exact"});
+    EXPECT_EQ(all["tokens"], 700);
+    EXPECT_EQ(all["text_tokens"], 11);
+    ASSERT_EQ(all["paths"].size(), 5u);
+    for (const auto& entry : all["paths"]) {
+        EXPECT_TRUE(entry["agrees"].get<bool>()) << entry;
+        EXPECT_LE(entry["mean_kl"].get<double>(), 1e-6) << entry;
+        EXPECT_LE(entry["mean_kl"].get<double>(), entry["max_kl"].get<double>());
+    }
+    EXPECT_EQ(all["paths"][4]["bit_equal"], 700);
+    // Rounding the states is seen, and it is no failure.
+    EXPECT_GT(all["bf16_states"]["mean_kl"].get<double>(), 0);
+    EXPECT_LT(all["bf16_states"]["bit_equal"], 700);
+
+    const json some = verify({"--paths", "bf16"});
+    EXPECT_EQ(some["tokens"], 11);  // nobody asked for more
+    ASSERT_EQ(some["paths"].size(), 1u);
+    EXPECT_EQ(some["paths"][0]["key"], "tokens");
+    const json none = run_json({"verify", "--paths", "bf16,batch", "--attention", kWindow});
+    EXPECT_EQ(none["paths"].size(), 1u);
+    EXPECT_TRUE(none["bf16_states"].is_null());
+}
+
+TEST_F(Commands, CheckpointsAreCountedAndSayHowFarBackOneCanGo) {
+    ASSERT_EQ(run_program({"convert", "-m", model(), "--attention", "linear:rule=mlstm", "-o",
+                           path("student")})
+                  .status,
+              0);
+    const auto memory = [&](std::vector<std::string> more) {
+        std::vector<std::string> arguments = {"run", "-m",           path("student"), "-t",
+                                              "1",   "-p",           "hello",         "-n",
+                                              "40",  "--ignore-eos", "--json"};
+        arguments.insert(arguments.end(), more.begin(), more.end());
+        const Outcome outcome = run_program(arguments);
+        EXPECT_EQ(outcome.status, 0) << outcome.err;
+        return json::parse(outcome.out, nullptr, false)["memory"];
+    };
+    const json none = memory({});
+    EXPECT_EQ(none["checkpoint_bytes"], 0);
+    EXPECT_EQ(none["rewind_limit"], 0);
+    const json some = memory({"--checkpoint-mem", "300k", "--checkpoint-every-n-tokens", "16"});
+    EXPECT_GT(some["checkpoint_bytes"], 100'000);
+    EXPECT_LE(some["checkpoint_bytes"], 300'000);
+    EXPECT_GE(some["rewind_limit"], 16);
+    EXPECT_EQ(some["state_bytes"], none["state_bytes"]);
+    const Outcome text = run_program(
+        {"run", "-m", path("student"), "-p", "hello", "-n", "2", "--checkpoint-mem", "300k"});
+    EXPECT_THAT(text.err, HasSubstr("can be taken back"));
+}
+
 TEST_F(Commands, BenchMeasures) {
     const json decode = run_json(
         {"bench", "decode", "--at", "30,50", "-n", "4", "-r", "3", "--attention", kWindow});

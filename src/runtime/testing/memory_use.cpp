@@ -19,8 +19,8 @@ int64_t resident_bytes() {
     return resident * ::sysconf(_SC_PAGESIZE);
 }
 
-Growth decode_many(int64_t n_tokens) {
-    const TinyModel model = tiny_model("sliding_window:window=12,sink_tokens=4");
+Growth decode_many(const std::string& attention, int64_t n_tokens) {
+    const TinyModel model = tiny_model(attention);
     auto engine = Engine::make(model.decoder, model.identity, {.n_threads = 1});
     BIFOCAL_CHECK(engine.ok(), "{}", engine.error().message());
     auto session = engine->new_session();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 namespace bifocal::testing {
 
@@ -10,7 +11,7 @@ struct Growth {
     int64_t resident_bytes = 0;  // of the process, from the first token to the last
     int64_t position = 0;
 };
-Growth decode_many(int64_t n_tokens);
+Growth decode_many(const std::string& attention, int64_t n_tokens);
 
 // Resident memory of this process.
 int64_t resident_bytes();

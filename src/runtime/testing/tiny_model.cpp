@@ -5,7 +5,7 @@
 namespace bifocal::testing {
 namespace {
 
-constexpr int64_t kLayers = 2, kWidth = 32, kHeads = 4, kKvHeads = 2, kFeedForward = 64;
+constexpr int64_t kWidth = 32, kHeads = 4, kKvHeads = 2, kFeedForward = 64;
 
 template <class T>
 T must(Result<T> result) {
@@ -34,7 +34,9 @@ ops::Linear random_linear(int64_t out, int64_t in, Precision precision, Rng& rng
     return must(ops::Linear::make("tiny", weight, nullptr, precision));
 }
 
-LayerContext context_of(int64_t layer, Precision precision) {
+}  // namespace
+
+LayerContext tiny_layer(int64_t layer, Precision precision) {
     LayerContext context;
     context.layer = layer;
     context.d_model = kWidth;
@@ -48,11 +50,12 @@ LayerContext context_of(int64_t layer, Precision precision) {
     return context;
 }
 
-}  // namespace
-
 TinyModel tiny_model(const std::string& attention, uint64_t seed, Precision precision) {
+    return tiny_model(must(parse_attention(attention, kTinyLayers)), seed, precision);
+}
+
+TinyModel tiny_model(const std::vector<MixerSpec>& layout, uint64_t seed, Precision precision) {
     Rng rng{seed};
-    const std::vector<MixerSpec> layout = must(parse_attention(attention, kLayers));
     TinyModel model{{}, seed};
     Decoder& decoder = model.decoder;
     decoder.spec.family = "tiny";
@@ -62,9 +65,9 @@ TinyModel tiny_model(const std::string& attention, uint64_t seed, Precision prec
     decoder.spec.context_length = 4096;
     decoder.spec.tied_embedding = true;
     decoder.embedding_rows = random_linear(kTinyVocab, kWidth, precision, rng);
-    for (int64_t i = 0; i < kLayers; ++i) {
+    for (int64_t i = 0; i < kTinyLayers; ++i) {
         LayerSpec layer;
-        layer.context = context_of(i, precision);
+        layer.context = tiny_layer(i, precision);
         layer.mixer = layout[i];
         layer.d_ff = kFeedForward;
         auto mixer = must(make_mixer(layer.mixer, layer.context));
