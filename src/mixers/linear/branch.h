@@ -22,6 +22,9 @@ struct BranchRows {
     View<float, 2> y;  // [B * T, H·V], the result
 };
 
+// Fields of the state, of numbers of `dtype`.
+void add_linear_state(const LinearConfig& config, StateLayout& layout, DType dtype);
+
 class LinearBranch {
   public:
     LinearBranch(LinearConfig config, LayerContext context);

@@ -6,6 +6,7 @@
 
 #include "core/check.h"
 #include "mixers/linear/reference.h"
+#include "mixers/linear/training/linear_training.h"
 #include "mixers/shared/weight_init.h"
 #include "mixers/shared/weights.h"
 
@@ -20,6 +21,10 @@ size_t float_bytes(int64_t n) {
 
 LinearMixer::LinearMixer(LinearConfig config, LayerContext context)
     : context_(std::move(context)), branch_(std::move(config), context_) {}
+
+MixerTraits LinearMixer::traits() const {
+    return {.trainable = is_trainable(branch_.config())};
+}
 
 std::vector<WeightSpec> LinearMixer::weights() const {
     const LinearConfig& c = branch_.config();
@@ -135,6 +140,10 @@ ReferenceForward LinearMixer::recurrent_reference(const WeightMap& weights,
                                                   const StateOptions&) const {
     const Reference reference{branch_.config(), context_, reference_weights(weights)};
     return [reference](View<double, 2> x) { reference.forward(x, Form::recurrent); };
+}
+
+TrainingForms LinearMixer::training() const {
+    return linear_training(branch_.config(), context_);
 }
 
 std::vector<const ops::Linear*> LinearMixer::linears() const {

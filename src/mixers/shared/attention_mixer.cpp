@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "core/check.h"
+#include "mixers/shared/attention_training.h"
 #include "mixers/shared/weights.h"
 
 namespace bifocal {
@@ -88,6 +89,10 @@ ReferenceForward AttentionMixer::recurrent_reference(const WeightMap& weights,
                                                      const StateOptions& options) const {
     const DenseAttention dense = core_.dense(weights, options);
     return [dense](View<double, 2> x) { dense.add_result(dense.heads_recurrent(x), x); };
+}
+
+TrainingForms AttentionMixer::training() const {
+    return attention_training(core_.config(), context_);
 }
 
 std::vector<std::string> AttentionMixer::describe() const {
