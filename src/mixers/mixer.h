@@ -18,6 +18,7 @@
 #include "core/view.h"
 #include "mixers/spec.h"
 #include "mixers/state.h"
+#include "mixers/training.h"
 #include "ops/exec.h"
 
 namespace bifocal {
@@ -54,7 +55,7 @@ struct Chunk {
 using ReferenceForward = std::function<void(View<double, 2> x)>;
 
 struct MixerTraits {
-    bool trainable = false;  // has a backward
+    bool trainable = false;  // training() has a backward
     // Outputs and states have the same bits however the tokens were cut into chunks; else they
     // agree within the rule of docs/numerics.md.
     bool same_bits_for_any_chunking = false;
@@ -98,6 +99,9 @@ class Mixer {
     virtual ReferenceForward recurrent_reference(const WeightMap&, const StateOptions&) const {
         return {};
     }
+
+    // The layer with a backward (training.h); needs no bind(). All null unless trainable.
+    virtual TrainingForms training() const { return {}; }
 
     // One line for each implementation choice: what runs and why.
     virtual std::vector<std::string> describe() const = 0;

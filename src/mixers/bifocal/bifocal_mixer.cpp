@@ -7,7 +7,9 @@
 #include <cstring>
 
 #include "core/check.h"
+#include "mixers/bifocal/bifocal_training.h"
 #include "mixers/linear/reference.h"
+#include "mixers/linear/training/linear_training.h"
 #include "mixers/shared/weight_init.h"
 #include "mixers/shared/weights.h"
 #include "ops/vector.h"
@@ -37,6 +39,10 @@ BifocalMixer::BifocalMixer(AttentionConfig near, linear::LinearConfig far, bool 
       has_gate_(has_gate),
       near_(std::move(near), context_),
       far_(std::move(far), context_) {}
+
+MixerTraits BifocalMixer::traits() const {
+    return {.trainable = linear::is_trainable(far_.config(), context_)};
+}
 
 std::vector<WeightSpec> BifocalMixer::weights() const {
     std::vector<WeightSpec> list =
@@ -195,6 +201,10 @@ ReferenceForward BifocalMixer::recurrent_reference(const WeightMap& weights,
     return [=](View<double, 2> x) {
         add_mixed(dense, gate, far.heads(x, linear::Form::recurrent), dense.heads_recurrent(x), x);
     };
+}
+
+TrainingForms BifocalMixer::training() const {
+    return bifocal_training(near_.config(), far_.config(), has_gate_ ? kGate : "", context_);
 }
 
 std::vector<std::string> BifocalMixer::describe() const {

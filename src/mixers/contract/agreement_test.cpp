@@ -2,26 +2,11 @@
 // are cut, and nothing else reaches an output.
 #include <gmock/gmock.h>
 
-#include "mixer_cases.h"
+#include "mixers/contract/all_cases.h"
 #include "mixers/contract/subject.h"
 
 namespace bifocal::contract {
 namespace {
-
-std::vector<ContractCase> all_cases() {
-    std::vector<ContractCase> all;
-    const auto add = [&](std::vector<ContractCase> cases) {
-        all.insert(all.end(), cases.begin(), cases.end());
-    };
-#define BIFOCAL_MIXER(name) add(name##_cases());
-    BIFOCAL_MIXER_LIST
-#undef BIFOCAL_MIXER
-    return all;
-}
-
-std::string case_name(const ::testing::TestParamInfo<ContractCase>& info) {
-    return info.param.spec.kind + "_" + info.param.name;
-}
 
 std::vector<ContractCase> long_cases() {
     std::vector<ContractCase> cases = all_cases();

@@ -180,11 +180,6 @@ TEST_P(LongMixerContract, StaysFiniteForAHundredThousandSteps) {
     RecordProperty("largest_output", std::to_string(largest));
 }
 
-// The contract has no backward yet, so a mixer may not claim to have one.
-TEST_P(LongMixerContract, GradientsAgreeWithFiniteDifferencesUnlessNotTrainable) {
-    EXPECT_FALSE(subject_.mixer().traits().trainable) << "nothing here tests its gradients";
-}
-
 TEST_P(MixerContract, OptionsAreExplicitAndUnknownOnesRefused) {
     const MixerSpec& spec = subject_.mixer().spec();
     for (const auto& [name, value] : GetParam().spec.options.items()) {

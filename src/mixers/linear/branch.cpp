@@ -117,17 +117,20 @@ Status LinearBranch::bind(const WeightMap& weights) {
     return {};
 }
 
-void LinearBranch::add_state(StateLayout& layout) const {
-    const LinearConfig& c = config_;
-    layout.add("s", DType::f32, {c.n_states, c.key_dim(), c.value_dim()});
-    if (c.recurrence.has_normaliser()) layout.add("n", DType::f32, {c.n_states, c.key_dim()});
-    if (c.recurrence.has_stabiliser()) layout.add("m", DType::f32, {c.n_states});
-    if (has_shift()) TokenShift::add_state(layout, context_.d_model);
+void add_linear_state(const LinearConfig& c, StateLayout& layout, DType dtype) {
+    layout.add("s", dtype, {c.n_states, c.key_dim(), c.value_dim()});
+    if (c.recurrence.has_normaliser()) layout.add("n", dtype, {c.n_states, c.key_dim()});
+    if (c.recurrence.has_stabiliser()) layout.add("m", dtype, {c.n_states});
     if (c.conv_width > 1) {
-        layout.add("q_conv", DType::f32, {c.conv_width - 1, c.n_query * c.head_dim});
-        layout.add("k_conv", DType::f32, {c.conv_width - 1, c.n_key * c.head_dim});
-        layout.add("v_conv", DType::f32, {c.conv_width - 1, c.n_value * c.value_dim()});
+        layout.add("q_conv", dtype, {c.conv_width - 1, c.n_query * c.head_dim});
+        layout.add("k_conv", dtype, {c.conv_width - 1, c.n_key * c.head_dim});
+        layout.add("v_conv", dtype, {c.conv_width - 1, c.n_value * c.value_dim()});
     }
+}
+
+void LinearBranch::add_state(StateLayout& layout) const {
+    add_linear_state(config_, layout, DType::f32);
+    if (has_shift()) TokenShift::add_state(layout, context_.d_model);
 }
 
 void LinearBranch::init_state(const StateLayout& layout, std::byte* state) const {

@@ -24,6 +24,9 @@ struct BranchRows {
     ShiftedRows shifted;  // with a token shift
 };
 
+// Fields of the state, of numbers of `dtype`.
+void add_linear_state(const LinearConfig& config, StateLayout& layout, DType dtype);
+
 class LinearBranch {
   public:
     LinearBranch(LinearConfig config, LayerContext context);

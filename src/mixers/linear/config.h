@@ -108,6 +108,8 @@ struct LinearConfig {
     Projection gate_projection;  // n_out: H·V
     bool gates_before_norm = false;
 
+    bool has_backward = false;  // the rule's steps are all in training/, and tested there
+
     // Heads of the output: one for each query head, or for each state if these are more.
     int64_t n_out_heads() const { return n_query > n_states ? n_query : n_states; }
     int64_t n_key_features() const { return expands_keys ? n_states : n_key; }

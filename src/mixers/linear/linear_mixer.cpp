@@ -7,6 +7,7 @@
 
 #include "core/check.h"
 #include "mixers/linear/reference.h"
+#include "mixers/linear/training/linear_training.h"
 #include "mixers/shared/weight_init.h"
 #include "mixers/shared/weights.h"
 
@@ -33,6 +34,10 @@ Tensor rows_of_heads(const Tensor& all, int64_t head_dim, int64_t part) {
 
 LinearMixer::LinearMixer(LinearConfig config, LayerContext context)
     : context_(std::move(context)), branch_(std::move(config), context_) {}
+
+MixerTraits LinearMixer::traits() const {
+    return {.trainable = is_trainable(branch_.config(), context_)};
+}
 
 std::vector<WeightSpec> LinearMixer::weights() const {
     const LinearConfig& c = branch_.config();
@@ -165,6 +170,10 @@ ReferenceForward LinearMixer::recurrent_reference(const WeightMap& weights,
                                                   const StateOptions&) const {
     const Reference reference{branch_.config(), context_, reference_weights(weights)};
     return [reference](View<double, 2> x) { reference.forward(x, Form::recurrent); };
+}
+
+TrainingForms LinearMixer::training() const {
+    return linear_training(branch_.config(), context_);
 }
 
 std::vector<const ops::Linear*> LinearMixer::linears() const {

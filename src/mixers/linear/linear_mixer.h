@@ -16,7 +16,7 @@ class LinearMixer final : public Mixer {
     LinearMixer(LinearConfig config, LayerContext context);
 
     const MixerSpec& spec() const override { return branch_.config().spec; }
-    MixerTraits traits() const override { return {}; }
+    MixerTraits traits() const override;
     std::vector<WeightSpec> weights() const override;
     Status bind(const WeightMap& weights) override;
 
@@ -34,6 +34,7 @@ class LinearMixer final : public Mixer {
                                Real real) const override;
     ReferenceForward recurrent_reference(const WeightMap& weights,
                                          const StateOptions& options) const override;
+    TrainingForms training() const override;
 
     std::vector<std::string> describe() const override;
     int64_t weight_bytes() const override;

@@ -139,7 +139,7 @@ class Run {
         zero(y_, c_.n_out_heads() * c_.value_dim());
     }
 
-    // eq. (11)-(13)
+    // eq. (23)-(25)
     std::array<ReferenceRows<R>, kShifts> shift(const ReferenceRows<R>& normed) const {
         const int64_t M = layer_.d_model, rank = c_.shift_rank;
         const std::vector<R> zeros(static_cast<size_t>(M));

@@ -69,6 +69,13 @@ std::vector<R> transposed(const std::vector<R>& map, int64_t n_in, int64_t n_out
     return turned;
 }
 
+// Element [i, o] of the orthonormal cosine transform of D numbers.
+template <class R>
+R cosine(int64_t i, int64_t o, int64_t D) {
+    const R angle = static_cast<R>(std::numbers::pi) * (R(i) + R(0.5)) * R(o) / R(D);
+    return std::sqrt((o == 0 ? R(1) : R(2)) / R(D)) * std::cos(angle);
+}
+
 // get(name): the weight as numbers, empty when the layer has none; norms with their offset.
 template <class R, class Get>
 Params<R> read_params(const LinearConfig& config, Get get) {
@@ -107,12 +114,8 @@ Params<R> read_params(const LinearConfig& config, Get get) {
         case FeatureMap::dct_softmax: {
             const std::vector<R> frequency = get(at + "feature_map.weight");
             for (int64_t i = 0; i < D; ++i)
-                for (int64_t o = 0; o < D; ++o) {
-                    const R angle =
-                        static_cast<R>(std::numbers::pi) * (R(i) + R(0.5)) * R(o) / R(D);
-                    const R norm = std::sqrt((o == 0 ? R(1) : R(2)) / R(D));
-                    p.q_map.push_back(norm * std::cos(angle) * frequency[o]);
-                }
+                for (int64_t o = 0; o < D; ++o)
+                    p.q_map.push_back(cosine<R>(i, o, D) * frequency[o]);
             p.k_map = p.q_map;
             break;
         }

@@ -1,5 +1,5 @@
 // The token shift of RWKV-6, https://arxiv.org/abs/2404.05892: every projection of a layer sees its
-// own mix of a token and the one before it, which the token itself chooses (README.md, eq. 11-13).
+// own mix of a token and the one before it, which the token itself chooses (README.md, eq. 23-25).
 #pragma once
 
 #include <array>

@@ -6,6 +6,8 @@
 #include <cstring>
 
 #include "core/check.h"
+#include "mixers/shared/attention_training.h"
+#include "mixers/shared/training/sublayer.h"
 #include "mixers/shared/weights.h"
 
 namespace bifocal {
@@ -89,6 +91,15 @@ ReferenceForward AttentionMixer::recurrent_reference(const WeightMap& weights,
                                                      const StateOptions& options) const {
     const DenseAttention dense = core_.dense(weights, options);
     return [dense](View<double, 2> x) { dense.add_result(dense.heads_recurrent(x), x); };
+}
+
+MixerTraits AttentionMixer::traits() const {
+    return {.trainable = training::SublayerTraining::supports(context_),
+            .same_bits_for_any_chunking = true};
+}
+
+TrainingForms AttentionMixer::training() const {
+    return attention_training(core_.config(), context_);
 }
 
 std::vector<std::string> AttentionMixer::describe() const {

@@ -15,7 +15,7 @@ class AttentionMixer final : public Mixer {
     AttentionMixer(AttentionConfig config, LayerContext context);
 
     const MixerSpec& spec() const override { return core_.config().spec; }
-    MixerTraits traits() const override { return {.same_bits_for_any_chunking = true}; }
+    MixerTraits traits() const override;
     std::vector<WeightSpec> weights() const override;
     Status bind(const WeightMap& weights) override;
 
@@ -31,6 +31,7 @@ class AttentionMixer final : public Mixer {
                                Real real) const override;
     ReferenceForward recurrent_reference(const WeightMap& weights,
                                          const StateOptions& options) const override;
+    TrainingForms training() const override;
 
     std::vector<std::string> describe() const override;
     int64_t weight_bytes() const override;

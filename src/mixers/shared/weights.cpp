@@ -1,5 +1,8 @@
 #include "mixers/shared/weights.h"
 
+#include <algorithm>
+#include <cstring>
+
 #include "core/check.h"
 #include "core/dequant.h"
 
@@ -50,8 +53,13 @@ void check_weights(const std::vector<WeightSpec>& specs, const WeightMap& weight
 ReferenceWeights reference_weights(const WeightMap& weights) {
     ReferenceWeights all;
     for (const auto& [name, tensor] : weights) {
-        const std::vector<float> floats = floats_of(tensor);
-        all[name] = {tensor.shape, {floats.begin(), floats.end()}, is_quantised(tensor.dtype)};
+        std::vector<double> values(static_cast<size_t>(tensor.elems()));
+        if (tensor.dtype == DType::f64) {  // to the last digit, for finite differences
+            std::memcpy(values.data(), tensor.bytes.data(), tensor.bytes.size());
+        } else {
+            std::ranges::copy(floats_of(tensor), values.begin());
+        }
+        all[name] = {tensor.shape, std::move(values), is_quantised(tensor.dtype)};
     }
     return all;
 }

@@ -8,6 +8,7 @@
 namespace bifocal::linear {
 
 void fill_dijiang(LinearConfig& config, const LayerContext& layer, OptionReader& options) {
+    config.has_backward = true;
     fill_retrofit(config, layer, options, "q");
     config.has_qk_norm = layer.qk_norm;
     config.has_rope = options.boolean("rope", true) && layer.rope.has_value();

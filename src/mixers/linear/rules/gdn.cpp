@@ -7,6 +7,7 @@
 namespace bifocal::linear {
 
 void fill_gdn(LinearConfig& config, const LayerContext& layer, OptionReader& options) {
+    config.has_backward = true;
     const bool is_qwen =
         !config.is_far && options.choice("form", "retrofit", {"retrofit", "qwen"}) == "qwen";
     if (is_qwen) {

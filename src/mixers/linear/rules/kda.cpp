@@ -7,6 +7,7 @@
 namespace bifocal::linear {
 
 void fill_kda(LinearConfig& config, const LayerContext& layer, OptionReader& options) {
+    config.has_backward = true;
     fill_retrofit(config, layer, options, "q");
     if (!config.is_far) config.conv_width = options.integer("conv_width", 4, 0, 16);
     options.require(config.conv_width != 1, "conv_width", "0 or at least 2");

@@ -5,6 +5,7 @@
 namespace bifocal::linear {
 
 void fill_liger(LinearConfig& config, const LayerContext& layer, OptionReader& options) {
+    config.has_backward = true;
     fill_retrofit(config, layer, options, "q");
     config.feature_map = FeatureMap::softmax;
     config.recurrence.decays_by_channel = true;

@@ -8,6 +8,7 @@
 namespace bifocal::linear {
 
 void fill_lightning(LinearConfig& config, const LayerContext& layer, OptionReader& options) {
+    config.has_backward = true;
     fill_retrofit(config, layer, options, "q");
     // minimax: 2^(-8(h+1)/H) (1 - layer/(layers-1+1e-5) + 1e-5); halo: without the layer's factor;
     // fla: (8/H)(1 - layer/layers) h.

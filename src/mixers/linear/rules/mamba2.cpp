@@ -5,6 +5,7 @@
 namespace bifocal::linear {
 
 void fill_mamba2(LinearConfig& config, const LayerContext& layer, OptionReader& options) {
+    config.has_backward = true;
     fill_retrofit(config, layer, options, "q");
     if (!config.is_far) config.conv_width = options.integer("conv_width", 4, 2, 16);
     config.conv_bias = true;

@@ -7,6 +7,7 @@
 namespace bifocal::linear {
 
 void fill_mlstm(LinearConfig& config, const LayerContext& layer, OptionReader& options) {
+    config.has_backward = true;
     fill_retrofit(config, layer, options, config.is_far ? "kv" : "q");
     config.has_qk_norm = layer.qk_norm;
     config.has_rope = options.boolean("rope", config.is_far) && layer.rope.has_value();
