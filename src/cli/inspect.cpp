@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
+#include "cli/mixer_list.h"
 #include "cli/model_args.h"
 #include "cli/report.h"
 #include "core/cpu_features.h"
@@ -22,7 +23,7 @@ constexpr const char* kExample =
 
 struct InspectArgs {
     ModelArgs model;
-    bool json = false;
+    bool mixers = false, json = false;
 };
 
 // A run of layers that are alike in everything shown.
@@ -146,6 +147,7 @@ void print_json(const Model& model, const StatePlan& plan, const EngineOptions& 
 }
 
 Status inspect(const InspectArgs& args) {
+    if (args.mixers) return print_mixers(args.json);
     BIFOCAL_TRY(const OpenModel open, open_model(args.model));
     const EngineOptions options = engine_options(args.model, open);
     const Model& model = open.model;
@@ -170,6 +172,7 @@ void add_inspect_command(CLI::App& app, int& exit_status) {
     sub->footer(kExample);
     add_model_options(*sub, args->model);
     add_layout_options(*sub, args->model);
+    sub->add_flag("--mixers", args->mixers, "the mixers of this program instead of a model");
     sub->add_flag("--json", args->json, "one JSON object");
     sub->callback([args, &exit_status] { exit_status = report(inspect(*args)); });
 }

@@ -2,7 +2,7 @@
 """Holds the Markdown files to what is really there: relative links and their anchors, files named in
 backquotes, and commands in ```sh blocks, which must parse and name commands and flags that exist.
 A block that opens with ```sh run is executed as well when --run is given. The program's own flags are
-checked when --bifocal names it. Usage: docs.py [--run] [--bifocal PROGRAM] [--root ROOT]
+checked when --bifocal names it, and so is the table of mixers. Usage: docs.py [--run] [--bifocal PROGRAM] [--root ROOT]
 """
 import argparse
 import functools
@@ -10,6 +10,9 @@ import pathlib
 import re
 import subprocess
 import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import mixer_table  # noqa: E402
 
 FENCE = re.compile(r"^```(\w*)[ ]*(.*?)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
@@ -131,6 +134,8 @@ def main() -> int:
     parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path(__file__).parents[2])
     args = parser.parse_args()
     files, problems = check(args.root, args.run, args.bifocal)
+    if args.bifocal and (problem := mixer_table.problem_with(args.bifocal)):
+        problems.append(problem)
     for problem in problems:
         print(problem.removeprefix(f"{args.root}/"))
     print(f"docs: {files} files, {len(problems)} problems")
