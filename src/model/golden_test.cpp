@@ -23,6 +23,7 @@ const char* const kCases[] = {
     "qwen2",           "qwen2_window", "qwen3",          "phi3",
     "phi3_longrope",   "gemma3",       "gpt_oss",        "gpt_oss_mxfp4",
     "minimax",         "qwen3_5",      "qwen3_5_whole",  "qwen3_next",
+    "qwen3_next_experts",
 };
 
 class GoldenModel : public ::testing::TestWithParam<const char*> {};

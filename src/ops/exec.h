@@ -16,4 +16,9 @@ struct Exec {
     Workspace& workspace;
 };
 
+// What a workspace takes for n floats.
+inline size_t float_bytes(int64_t n) {
+    return align_up(static_cast<size_t>(n) * sizeof(float));
+}
+
 }  // namespace bifocal

@@ -36,9 +36,6 @@ namespace {
 // Experts whose gate and up one call of linear_forward takes.
 constexpr int64_t kExpertsPerCall = 8;
 
-size_t float_bytes(int64_t n) {
-    return align_up(static_cast<size_t>(n) * sizeof(float));
-}
 size_t int_bytes(int64_t n) {
     return align_up(static_cast<size_t>(n) * sizeof(int32_t));
 }

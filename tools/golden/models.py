@@ -115,6 +115,11 @@ CASES = {
         num_hidden_layers=4, num_experts=4, decoder_sparse_step=2, mlp_only_layers=[1, 3],
         rope_parameters=dict(rope_type="default", rope_theta=5000.0, partial_rotary_factor=0.25)),
                    dict(gguf=True, bf16=True)),
+    # Layers 1 and 3 have experts and a shared one.
+    "qwen3_next_experts": ("Qwen3NextConfig", QWEN_SIZES | dict(
+        num_hidden_layers=4, num_experts=5, num_experts_per_tok=2, moe_intermediate_size=20,
+        shared_expert_intermediate_size=28, decoder_sparse_step=2, norm_topk_prob=True,
+        rope_parameters=dict(rope_type="default", rope_theta=5000.0, partial_rotary_factor=0.25)), dict(bf16=True)),
 }
 
 # Layouts that replace a checkpoint's own, for one case: (window, sink tokens).

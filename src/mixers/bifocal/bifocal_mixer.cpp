@@ -19,10 +19,6 @@ namespace {
 
 constexpr const char* kGate = "self_attn.mix_gate";
 
-size_t float_bytes(int64_t n) {
-    return align_up(static_cast<size_t>(n) * sizeof(float));
-}
-
 // eq. (4); a gate that is shut or wide open lets nothing of the other side through.
 template <class R>
 R mixed(R far, R near, R open) {

@@ -8,14 +8,6 @@
 #include "mixers/shared/weights.h"
 
 namespace bifocal::linear {
-namespace {
-
-size_t float_bytes(int64_t n) {
-    return align_up(static_cast<size_t>(n) * sizeof(float));
-}
-
-}  // namespace
-
 LinearBranch::LinearBranch(LinearConfig config, LayerContext context)
     : config_(std::move(config)), context_(std::move(context)) {}
 

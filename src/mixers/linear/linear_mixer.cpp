@@ -14,10 +14,6 @@
 namespace bifocal::linear {
 namespace {
 
-size_t float_bytes(int64_t n) {
-    return align_up(static_cast<size_t>(n) * sizeof(float));
-}
-
 // Every third run of head_dim rows, from run `part` on.
 Tensor rows_of_heads(const Tensor& all, int64_t head_dim, int64_t part) {
     std::byte* data = nullptr;

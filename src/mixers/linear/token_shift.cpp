@@ -11,10 +11,6 @@ namespace {
 
 constexpr const char* kStateField = "shift";
 
-size_t float_bytes(int64_t n) {
-    return align_up(static_cast<size_t>(n) * sizeof(float));
-}
-
 std::string up_name(int64_t i) {
     return "token_shift.up." + std::string(kShiftNames[static_cast<size_t>(i)]) + ".weight";
 }

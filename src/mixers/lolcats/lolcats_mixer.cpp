@@ -20,10 +20,6 @@ constexpr const char* kQueryMap = "self_attn.far.feature_map.q.weight";
 constexpr const char* kKeyMap = "self_attn.far.feature_map.k.weight";
 constexpr const char* kWindowFactors = "self_attn.window_factors";
 
-size_t float_bytes(int64_t n) {
-    return align_up(static_cast<size_t>(n) * sizeof(float));
-}
-
 }  // namespace
 
 LolcatsMixer::LolcatsMixer(AttentionConfig near, int64_t n_features, bool is_affine,

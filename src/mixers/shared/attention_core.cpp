@@ -56,10 +56,6 @@ int64_t AttentionCore::tokens_visible(const StateLayout& layout, int64_t pos) co
 
 namespace {
 
-size_t float_bytes(int64_t n) {
-    return align_up(static_cast<size_t>(n) * sizeof(float));
-}
-
 // Staging memory of one kv head, keys and values.
 size_t stage_bytes(const RingPlan& ring, int64_t n_tokens, int64_t head_dim, DType dtype) {
     const int64_t slots = RingStage::max_staged_blocks(ring, n_tokens) * kSlotBlock;
