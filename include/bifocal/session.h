@@ -117,7 +117,8 @@ class Session {
     int64_t position() const;
 
     // How many tokens rewind can take back now. With options().checkpoint_bytes at least
-    // options().checkpoint_every, or all of them.
+    // options().checkpoint_every, as soon as so many were read since the session began, was loaded
+    // or went back.
     int64_t rewind_limit() const;
     // Takes back the last n tokens, as if they had never been read; more than rewind_limit() is an
     // error and changes nothing. Where the layers cannot go back by themselves, the tokens since a

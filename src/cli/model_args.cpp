@@ -93,7 +93,7 @@ void add_checkpoint_options(CLI::App& app, ModelArgs& args) {
                        "bytes per sequence (64MiB) for copies of its state, so that it can go back "
                        "where the layout cannot; counted in --mem-per-seq");
     app.add_option("--checkpoint-every-n-tokens", args.checkpoint_every,
-                   "tokens from one copy to the next; so many can always be taken back")
+                   "tokens, at least, from one copy to the next")
         ->check(CLI::Range(int64_t{1}, int64_t{1} << 24))
         ->needs(bytes)
         ->capture_default_str();
@@ -126,7 +126,11 @@ Result<OpenModel> open_model(const ModelArgs& args, std::optional<KvType> kv_typ
     }
     if (!args.mem_per_seq.empty()) {
         BIFOCAL_TRY(budget, parse_bytes(args.mem_per_seq));
-        BIFOCAL_TRY(options.attention, layout_for_budget(path, args, kv, budget - checkpoints));
+        auto layout = layout_for_budget(path, args, kv, budget - checkpoints);
+        if (!layout.ok() && checkpoints > 0)
+            layout.error().hint =
+                fmt::format("{} of these {} bytes are for --checkpoint-mem", checkpoints, budget);
+        BIFOCAL_TRY(options.attention, std::move(layout));
     }
     BIFOCAL_TRY(Model model, Model::load(path, options));
     return OpenModel{std::move(model), kv, budget, checkpoints};

@@ -101,6 +101,8 @@ TEST_F(BadInput, Checkpoints) {
     expect_refused(
         with({"--attention", kWindow, "--checkpoint-mem", "1MiB", "--mem-per-seq", "64k"}), 1,
         {"does not fit the budget", "for checkpoints"});
+    expect_refused(with({"--checkpoint-mem", "1MiB", "--mem-per-seq", "64k"}), 1,
+                   {"too small for one token", "1048576 of these 64000 bytes are for"});
 }
 
 TEST_F(BadInput, Paths) {
