@@ -8,8 +8,8 @@
 
 #include "cli/report.h"
 #include "core/json/json.h"
-#include "mixers/linear/rules/rules.h"
 #include "mixers/mixer.h"
+#include "mixers/shared/rule_names.h"
 #include "model/shapes.h"
 #include "runtime/plan.h"
 
@@ -42,7 +42,7 @@ std::vector<MixerSpec> layouts() {
 std::string what_of(const MixerSpec& spec) {
     for (const char* option : {"rule", "far"})
         if (const auto name = spec.options.value(option, ""); !name.empty())
-            return std::string(linear::find_rule(name)->what);
+            return linear_rule_what(name);
     return "";
 }
 

@@ -137,23 +137,32 @@ TEST_F(LinearLayers, MissingWeights) {
     }
 }
 
-TEST_F(LinearLayers, ExpertsAreRefused) {
-    EXPECT_THAT(with("qwen3_next", [](Json& c) { c["mlp_only_layers"] = {1}; }),
-                AllOf(HasSubstr("num_experts"), HasSubstr("layer 3 has experts")));
-    EXPECT_THAT(with("qwen3_next", [](Json& c) { c["decoder_sparse_step"] = 1; }),
-                AllOf(HasSubstr("layer 0 has experts"), HasSubstr("got 4")));
-    EXPECT_THAT(
-        with("qwen3_next",
-             [](Json& c) {
-                 for (const char* key : {"num_experts", "decoder_sparse_step", "mlp_only_layers"})
-                     c.erase(key);
-             }),
-        AllOf(HasSubstr("layer 0 has experts"), HasSubstr("got 512")));
-    EXPECT_EQ(with("qwen3_next",
-                   [](Json& c) {
-                       c["mlp_only_layers"] = Json::array();
-                       c["num_experts"] = 0;
-                   }),
+// Which layers have experts; of a model in which none has, what else is said of them means nothing.
+TEST_F(LinearLayers, ExpertsAreReadWhereTheyAre) {
+    const auto changed = [&](auto change) {
+        return with("qwen3_next", [&](Json& c) {
+            c["num_experts_per_tok"] = 2;
+            change(c);
+        });
+    };
+    EXPECT_THAT(changed([](Json& c) { c["mlp_only_layers"] = {1}; }),
+                AllOf(HasSubstr("missing tensor"), HasSubstr("layers.3.mlp.")));
+    EXPECT_THAT(changed([](Json& c) { c["decoder_sparse_step"] = 1; }),
+                AllOf(HasSubstr("missing tensor"), HasSubstr("layers.0.mlp.")));
+    EXPECT_THAT(changed([](Json& c) {
+                    c["mlp_only_layers"] = {1};
+                    c["num_experts_per_tok"] = 9;
+                }),
+                AllOf(HasSubstr("num_experts_per_tok"), HasSubstr("at most 4, got 9")));
+    EXPECT_THAT(changed([](Json& c) {
+                    c["mlp_only_layers"] = {1};
+                    c.erase("num_experts");
+                }),
+                HasSubstr("num_local_experts"));
+    EXPECT_EQ(changed([](Json& c) {
+                  c["mlp_only_layers"] = {1};
+                  c["num_experts"] = 0;
+              }),
               "loaded");
 }
 
@@ -318,11 +327,22 @@ TEST(LinearLayersOfGguf, SectionsOfQwen35) {
     EXPECT_EQ(read(numbers)->layers[0].mixer.options["value_order"], "grouped");
 }
 
-TEST(LinearLayersOfGguf, ExpertsAreRefused) {
+TEST(LinearLayersOfGguf, ExpertsAreRead) {
     GgufNumbers numbers;
     numbers.architecture = "qwen3next";
     numbers.integers["expert_count"] = 8;
-    EXPECT_THAT(message_of(numbers), HasSubstr("expert_count"));
+    EXPECT_THAT(message_of(numbers), HasSubstr("qwen3next.expert_used_count"));
+    numbers.integers["expert_used_count"] = 3;
+    EXPECT_THAT(message_of(numbers), HasSubstr("qwen3next.expert_feed_forward_length"));
+    numbers.integers["expert_feed_forward_length"] = 12;
+    numbers.integers["expert_shared_feed_forward_length"] = 20;
+    ASSERT_EQ(message_of(numbers), "accepted");
+    const auto& experts = read(numbers)->layers[0].experts;
+    ASSERT_TRUE(experts.has_value());
+    EXPECT_EQ(experts->n_experts, 8);
+    EXPECT_EQ(experts->n_used, 3);
+    EXPECT_EQ(experts->d_ff, 12);
+    EXPECT_EQ(experts->d_ff_shared, 20);
 }
 
 }  // namespace

@@ -164,7 +164,7 @@ Result<OrderedJson> config_of(const Family& family, const ModelSpec& spec,
     // Converters to GGUF have added it to the weights.
     if (family.norm_offset != spec.norm_offset) config["rms_norm_offset"] = spec.norm_offset;
     if (family.output_gate) config["attn_output_gate"] = first.output_gate;
-    if (family.n_experts > 0) config["num_experts"] = 0;
+    if (family.experts) config["num_experts"] = 0;  // no layer has any, see above
     if (family.full_attention_interval > 0) add_linear_layers(config, spec);
     return config;
 }

@@ -113,6 +113,11 @@ struct LinearConfig {
     // Heads of the output: one for each query head, or for each state if these are more.
     int64_t n_out_heads() const { return n_query > n_states ? n_query : n_states; }
     int64_t n_key_features() const { return expands_keys ? n_states : n_key; }
+    // Which of `heads` query, key or value heads state s reads: consecutive states share one, or
+    // with tiles_values equidistant ones.
+    int64_t head_of_state(int64_t s, int64_t heads) const {
+        return tiles_values ? s % heads : s * heads / n_states;
+    }
     bool write_erases() const { return recurrence.write == Write::delta; }
     int64_t value_dim() const { return recurrence.value_dim; }
     int64_t key_dim() const { return recurrence.key_dim; }

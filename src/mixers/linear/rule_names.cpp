@@ -10,4 +10,9 @@ std::vector<std::string> linear_rule_names() {
     return names;
 }
 
+std::string linear_rule_what(std::string_view name) {
+    const linear::Rule* const rule = linear::find_rule(name);
+    return rule ? std::string(rule->what) : "";
+}
+
 }  // namespace bifocal

@@ -311,9 +311,7 @@ struct SequenceRows {
     R *q_features, *k_features, *v, *g, *w, *y;
 };
 
-// What state head s gets of them: consecutive states, or with tiles_values equidistant ones, share
-// a key or value head, and a query head if there are more states; consecutive query heads share a
-// state.
+// What state head s gets of them; consecutive query heads share a state if there are more of them.
 template <class R>
 Tokens<R> tokens_of_state(const LinearConfig& config, const Params<R>& p, int64_t s, int64_t n,
                           const SequenceRows<R>& rows) {
@@ -321,14 +319,11 @@ Tokens<R> tokens_of_state(const LinearConfig& config, const Params<R>& p, int64_
     const int64_t keys = config.n_key_features(), G = config.recurrence.n_queries;
     Tokens<R> x;
     x.n = n;
-    const auto head = [&](int64_t heads) {
-        return config.tiles_values ? s % heads : s * heads / S;
-    };
-    x.q = rows.q_features + head(config.n_query) * K;
+    x.q = rows.q_features + config.head_of_state(s, config.n_query) * K;
     x.q_row = config.n_query * K;
-    x.k = rows.k_features + head(keys) * K;
+    x.k = rows.k_features + config.head_of_state(s, keys) * K;
     x.k_row = keys * K;
-    x.v = rows.v + head(config.n_value) * V;
+    x.v = rows.v + config.head_of_state(s, config.n_value) * V;
     x.v_row = config.n_value * V;
     const int64_t width = config.recurrence.decays_by_channel ? K : 1;
     x.g = rows.g + s * width;

@@ -74,14 +74,15 @@ Status check_activation(const Fields& config) {
 
 // Layer i has experts iff (i + 1) is a multiple of decoder_sparse_step and mlp_only_layers does not
 // list it.
-Status make_dense(const Fields& config, LayerExperts& layers) {
+Result<std::vector<bool>> layers_with_experts(const Fields& config, int64_t n_layers) {
     BIFOCAL_TRY(const auto step, config.integer("decoder_sparse_step", 1, kMaxWidth));
     BIFOCAL_TRY(const auto listed, config.integers("mlp_only_layers"));
-    for (int64_t i = 0; i < std::ssize(layers); ++i) {
+    std::vector<bool> have;
+    for (int64_t i = 0; i < n_layers; ++i) {
         const bool is_listed = listed && std::ranges::find(*listed, i) != listed->end();
-        if (is_listed || (i + 1) % step.value_or(1) != 0) layers[i].reset();
+        have.push_back(!is_listed && (i + 1) % step.value_or(1) == 0);
     }
-    return {};
+    return have;
 }
 
 }  // namespace
@@ -89,8 +90,13 @@ Status make_dense(const Fields& config, LayerExperts& layers) {
 Result<LayerExperts> experts_from_hf(const ExpertFamily& family, const Fields& config,
                                      int64_t n_layers) {
     ExpertsSpec experts = described(family);
+    std::vector<bool> have(static_cast<size_t>(n_layers), true);
+    if (family.is_configurable) {
+        BIFOCAL_TRY(have, layers_with_experts(config, n_layers));
+    }
     BIFOCAL_TRY(experts.n_experts, expert_count(config, family.is_configurable ? 0 : 1));
-    if (experts.n_experts == 0) return LayerExperts();
+    const bool any = std::ranges::find(have, true) != have.end();
+    if (experts.n_experts == 0 || !any) return LayerExperts();  // what else it says means nothing
     BIFOCAL_TRY(experts.n_used, required(config, "num_experts_per_tok", kMaxExperts));
     if (experts.n_used > experts.n_experts)
         return config.error("num_experts_per_tok", "more experts for a token than there are",
@@ -105,8 +111,8 @@ Result<LayerExperts> experts_from_hf(const ExpertFamily& family, const Fields& c
     experts.weighs_chosen = sums_to_one.value_or(true);
     BIFOCAL_TRY(const auto shared, config.integer("shared_expert_intermediate_size", 0, kMaxWidth));
     experts.d_ff_shared = shared.value_or(0);
-    LayerExperts layers(static_cast<size_t>(n_layers), experts);
-    BIFOCAL_TRY_STATUS(make_dense(config, layers));
+    LayerExperts layers;
+    for (const bool has : have) layers.push_back(has ? std::optional(experts) : std::nullopt);
     return layers;
 }
 

@@ -329,9 +329,9 @@ void BranchTraining::gates_back(const Run<R>& run, const Params<R>& p, const Row
             R* const nowhere = rows.scratch + thread * rows.scratch_each;
             std::fill_n(nowhere, width + 1, R(0));
             for (int64_t i = 0; i < rows.B * rows.T; ++i) {
-                const R* const decay = c.decays_from_keys
-                                           ? from.row(i).data() + s * c.n_key / c.n_states * width
-                                           : rows.decay.row(i).data() + s * width;
+                const R* const decay =
+                    c.decays_from_keys ? from.row(i).data() + c.head_of_state(s, c.n_key) * width
+                                       : rows.decay.row(i).data() + s * width;
                 gates_backward<R>(
                     c, p, s, decay, rows.strength.row(i).data() + s,
                     rows.dg.row(i).data() + s * width, rows.dw.row(i).data() + s,
@@ -375,7 +375,7 @@ void BranchTraining::heads_back(const Run<R>& run, const Params<R>& p, const Row
                 std::fill_n(df, K, R(0));
                 for (int64_t s = 0; s < S; ++s)
                     for (int64_t j = 0; j < (is_query ? Q : 1); ++j) {
-                        const int64_t reads = s * features / S + j;
+                        const int64_t reads = c.head_of_state(s, features) + j;
                         if (reads != feature) continue;
                         const R* const from = is_query
                                                   ? rows.dq_states.row(i).data() + (s * Q + j) * K
@@ -404,7 +404,7 @@ void BranchTraining::heads_back(const Run<R>& run, const Params<R>& p, const Row
             }
             for (int64_t d = 0; d < D && has_silu; ++d) dx[d] *= silu_slope(input[d]);
             for (int64_t s = 0; s < S && !is_query && c.decays_from_keys; ++s)
-                if (s * c.n_key / S == h)
+                if (c.head_of_state(s, c.n_key) == h)
                     for (int64_t d = 0; d < D; ++d) dx[d] += rows.ddecay(i, s * D + d);
         }
     };
@@ -414,7 +414,7 @@ void BranchTraining::heads_back(const Run<R>& run, const Params<R>& p, const Row
             R* const dx = rows.dv_conv.row(i).data() + h * V;
             std::fill_n(dx, V, R(0));
             for (int64_t s = 0; s < S; ++s)
-                for (int64_t j = 0; j < V && s * c.n_value / S == h; ++j)
+                for (int64_t j = 0; j < V && c.head_of_state(s, c.n_value) == h; ++j)
                     dx[j] += rows.dv_states(i, s * V + j);
             for (int64_t o = 0; o < H && c.has_skip; ++o)
                 for (int64_t j = 0; j < V && o * c.n_value / H == h; ++j)

@@ -117,6 +117,8 @@ void gates_backward(const LinearConfig& config, const Params<R>& p, int64_t s, c
                 to.ddt_bias[i] += to.ddecay[i];
                 break;
             }
+            case Decay::exponential:
+                BIFOCAL_CHECK(false, "exponential decays have no backward");
         }
     }
 }
@@ -225,11 +227,12 @@ void finish_backward(const LinearConfig& config, const LinearConfig& norm, const
         case OutputNorm::rms_norm:
         case OutputNorm::rms_grouped:
         case OutputNorm::layer_norm:
+        case OutputNorm::layer_norm_biased:
             for (int64_t h = 0; h < H; ++h) {
                 const auto at = [&](int64_t i) { return h * V + i; };
                 const bool is_shared = config.output_norm == OutputNorm::rms_norm;
-                group_back(V, config.output_norm == OutputNorm::layer_norm, at,
-                           [&](int64_t i) { return is_shared ? i : at(i); });
+                const bool is_rms = is_shared || config.output_norm == OutputNorm::rms_grouped;
+                group_back(V, !is_rms, at, [&](int64_t i) { return is_shared ? i : at(i); });
             }
             break;
         case OutputNorm::group_norm:
