@@ -18,11 +18,26 @@ using testing::largest_difference;
 using testing::load_exact;
 
 const char* const kCases[] = {
-    "llama",           "llama_tied",   "llama3_rope",    "llama_linear_rope",
-    "llama_yarn_rope", "smollm3",      "smollm3_layers", "mistral",
-    "qwen2",           "qwen2_window", "qwen3",          "phi3",
-    "phi3_longrope",   "gemma3",       "gpt_oss",        "gpt_oss_mxfp4",
-    "minimax",         "qwen3_5",      "qwen3_5_whole",  "qwen3_next",
+    "llama",
+    "llama_tied",
+    "llama3_rope",
+    "llama_linear_rope",
+    "llama_yarn_rope",
+    "smollm3",
+    "smollm3_layers",
+    "mistral",
+    "qwen2",
+    "qwen2_window",
+    "qwen3",
+    "phi3",
+    "phi3_longrope",
+    "gemma3",
+    "gpt_oss",
+    "gpt_oss_mxfp4",
+    "minimax",
+    "qwen3_5",
+    "qwen3_5_whole",
+    "qwen3_next",
     "qwen3_next_experts",
 };
 
