@@ -15,7 +15,7 @@ class RuleTiming {
         int64_t tokens = 0, head_dim = 0, states = 0;
     };
     static Result<std::unique_ptr<RuleTiming>> make(const std::string& rule, const Sizes& sizes,
-                                                   int n_threads);
+                                                    int n_threads);
     virtual ~RuleTiming() = default;
 
     // All tokens of all states from fresh ones, one after the other or in chunks; seconds.
