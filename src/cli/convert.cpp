@@ -112,8 +112,9 @@ void add_convert_command(CLI::App& app, int& exit_status) {
     sub->add_option("--dtype", args->dtype,
                     "of matrices; default: as stored, bf16 if they are quantised")
         ->check(CLI::IsMember({"f32", "bf16", "f16"}));
-    sub->add_option("--calibrate", args->calibrate,
-                    "text whose lost attention new learned sinks begin as; else they begin at 0");
+    sub->add_option(
+        "--calibrate", args->calibrate,
+        "text on which new learned sinks become what the first token gets; else they are 0");
     sub->add_option("-s,--seed", args->seed, "of new weights that begin at random")
         ->capture_default_str();
     sub->add_flag("--force", args->force, "replace a folder that is there");

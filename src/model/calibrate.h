@@ -1,5 +1,5 @@
 // Learned sinks of a student from a text: for each head the softmax mass that its teacher gives to
-// what the student's window drops.
+// the first token once the student's window has dropped it.
 #pragma once
 
 #include <functional>

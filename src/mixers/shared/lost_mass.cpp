@@ -56,7 +56,7 @@ Result<Heads> project(const LayerContext& context, const WeightMap& weights,
 
 Result<std::vector<float>> lost_mass(const LayerContext& context, const WeightMap& weights,
                                      View<const float, 2> x, int64_t window, int64_t sink_tokens,
-                                     ThreadPool& pool) {
+                                     int64_t n_first, ThreadPool& pool) {
     const int64_t T = x.shape[0], M = context.d_model, D = context.head_dim;
     const int64_t H = context.n_heads, G = context.n_kv_heads;
     const int64_t first = window + sink_tokens;  // the first query that has lost a token
@@ -76,7 +76,8 @@ Result<std::vector<float>> lost_mass(const LayerContext& context, const WeightMa
 
     std::vector<float> mass(static_cast<size_t>(H));
     pool.parallel_for(H, 1, [&](int64_t begin, int64_t end, int) {
-        const int64_t n_keys = T - window - sink_tokens;  // that some query has lost
+        // That some query has lost.
+        const int64_t n_keys = std::min(T - window - sink_tokens, n_first);
         std::vector<float> keys_t(static_cast<size_t>(D * n_keys));
         std::vector<float> scores(static_cast<size_t>(kRows * n_keys));
         for (int64_t h = begin; h < end; ++h) {
@@ -87,12 +88,14 @@ Result<std::vector<float>> lost_mass(const LayerContext& context, const WeightMa
             double sum = 0;
             for (int64_t t = first; t < T; t += kRows) {
                 const int64_t n = std::min(kRows, T - t);
-                const int64_t seen = t + n - first;  // keys that the last of these has lost
+                // Keys that the last of these has lost.
+                const int64_t seen = std::min(t + n - first, n_keys);
                 ops::kernels().small_product({n, seen, D, q.row(t) + h * D, H * D, 1, keys_t.data(),
                                               n_keys, scores.data(), n_keys, false});
                 for (int64_t r = 0; r < n; ++r) {
-                    const std::span<float> lost(scores.data() + r * n_keys,
-                                                static_cast<size_t>(t + r - first + 1));
+                    const std::span<float> lost(
+                        scores.data() + r * n_keys,
+                        static_cast<size_t>(std::min(t + r - first + 1, n_keys)));
                     const float top = ops::max(lost);
                     sum += static_cast<double>(top) +
                            std::log(static_cast<double>(ops::exp_sum(lost, top)));

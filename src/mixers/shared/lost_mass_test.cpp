@@ -11,7 +11,7 @@ namespace bifocal {
 namespace {
 
 double defined(const DenseAttention& dense, const std::vector<double>& stream, int64_t h,
-               int64_t window, int64_t sinks) {
+               int64_t window, int64_t sinks, int64_t n_first) {
     const LayerContext& c = dense.context;
     const int64_t T = std::ssize(stream) / c.d_model, D = c.head_dim;
     std::vector<double> copy = stream;
@@ -20,7 +20,7 @@ double defined(const DenseAttention& dense, const std::vector<double>& stream, i
     int64_t n = 0;
     for (int64_t t = window + sinks; t < T; ++t, ++n) {
         double mass = 0;
-        for (int64_t j = sinks; j <= t - window; ++j) {
+        for (int64_t j = sinks; j <= t - window && j < sinks + n_first; ++j) {
             double score = 0;
             for (int64_t d = 0; d < D; ++d)
                 score += in.q[t][h * D + d] * in.k[j][h / (c.n_heads / c.n_kv_heads) * D + d];
@@ -45,17 +45,27 @@ TEST(LostMass, IsWhatItsDefinitionSays) {
                                    .kv_dtype = DType::f32,
                                    .weights = reference_weights(subject.weights())};
         ThreadPool pool(2);
-        for (const auto& [window, sinks] :
-             {std::pair{1, 0}, std::pair{9, 0}, std::pair{20, 4}, std::pair{74, 0}}) {
+        struct Case {
+            int64_t window, sinks, n_first;
+        };
+        for (const Case& at : {Case{1, 0, 75},
+                               {9, 0, 75},
+                               {20, 4, 75},
+                               {74, 0, 75},
+                               {9, 0, 4},
+                               {20, 4, 1},
+                               {3, 2, 30}}) {
             const auto mass = lost_mass(context, subject.weights(),
                                         View<const float, 2>(x.data(), {T, context.d_model}),
-                                        window, sinks, pool);
+                                        at.window, at.sinks, at.n_first, pool);
             ASSERT_TRUE(mass.ok());
             ASSERT_EQ(std::ssize(*mass), context.n_heads);
             for (int64_t h = 0; h < context.n_heads; ++h)
-                EXPECT_NEAR((*mass)[h], defined(dense, {x.begin(), x.end()}, h, window, sinks),
-                            1e-5)
-                    << "window " << window << ", sinks " << sinks << ", head " << h;
+                EXPECT_NEAR(
+                    (*mass)[h],
+                    defined(dense, {x.begin(), x.end()}, h, at.window, at.sinks, at.n_first), 1e-5)
+                    << "window " << at.window << ", sinks " << at.sinks << ", first " << at.n_first
+                    << ", head " << h;
         }
     }
 }

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/check.h"
 #include "mixers/shared/weights.h"
 
 namespace bifocal {
@@ -101,7 +102,9 @@ template <class Real>
 ReferenceRows<Real> reference_project(const ReferenceRows<Real>& in,
                                       const ReferenceWeights& weights, const std::string& name,
                                       Precision precision) {
-    const ReferenceWeight& w = weights.find(name + ".weight")->second;
+    const auto found = weights.find(name + ".weight");
+    BIFOCAL_CHECK(found != weights.end(), "the layer has no weight '{}.weight'", name);
+    const ReferenceWeight& w = found->second;
     const auto bias = weights.find(name + ".bias");
     const bool rounds = w.is_quantised && precision == Precision::fast;
     ReferenceRows<Real> out(in.size());
