@@ -4,6 +4,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <csignal>
 
 #include "formats/safetensors/file.h"
 #include "model/model_spec.h"
@@ -288,6 +291,40 @@ TEST_F(Convert, AFolderThatIsThereStaysUnlessAsked) {
                      .ok());
     EXPECT_EQ(message(student()), "accepted");
     EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1);
+}
+
+// A limit on the size of files stands for the disk: no half student is left, and one that was to be
+// replaced stays.
+TEST_F(Convert, AFullDiskLeavesNoHalfStudent) {
+    const auto files = [&] {
+        std::vector<std::string> names;
+        for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_))
+            names.push_back(entry.path());
+        std::ranges::sort(names);
+        return names;
+    };
+    ConvertOptions options;
+    options.attention = "bifocal:window=9,far=mlstm";
+    options.replaces = true;
+    const auto convert_on_full_disk = [&] {
+        const auto ignored = std::signal(SIGXFSZ, SIG_IGN);
+        rlimit before{};
+        getrlimit(RLIMIT_FSIZE, &before);
+        const rlimit little{10'000, before.rlim_max};
+        setrlimit(RLIMIT_FSIZE, &little);
+        const auto made = convert_model(golden("llama_tied"), student(), options);
+        setrlimit(RLIMIT_FSIZE, &before);
+        (void)std::signal(SIGXFSZ, ignored);
+        EXPECT_FALSE(made.ok());
+        return made.ok() ? std::string("converted") : made.error().message();
+    };
+    EXPECT_THAT(convert_on_full_disk(), HasSubstr("model.safetensors"));
+    EXPECT_EQ(files(), std::vector<std::string>{});
+    convert(golden("llama_tied"), "sliding_window:window=9");
+    const std::vector<std::string> whole = files();
+    convert_on_full_disk();
+    EXPECT_EQ(files(), whole);
+    EXPECT_EQ(testing::load_exact(student()).spec().layers[0].mixer.kind, "sliding_window");
 }
 
 TEST_F(Convert, WhatAReaderRefuses) {
