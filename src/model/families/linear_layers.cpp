@@ -108,11 +108,9 @@ Status read_linear_layers(const Family& family, const gguf::Metadata& metadata,
 Status check_linear_layers(const Hyperparameters& n) {
     if (n.linear.key_heads == 0) return {};  // none, or another kind
     if (std::ranges::find(n.is_linear, true) == n.is_linear.end()) return {};
-    const auto bad = [&](std::string what, std::string expected, auto got) {
-        return Error{.what = std::move(what),
-                     .where = n.where,
-                     .expected = std::move(expected),
-                     .got = fmt::format("{}", got)};
+    const auto bad = [&](const std::string& what, const std::string& expected, auto got) {
+        return Error{
+            .what = what, .where = n.where, .expected = expected, .got = fmt::format("{}", got)};
     };
     constexpr int64_t kMaxHeads = 1 << 16;
     const LinearSizes& l = n.linear;
