@@ -23,6 +23,7 @@ constexpr const char* kExample =
 
 struct ConvertArgs {
     std::string model, attention, out, dtype, layers, calibrate;
+    int64_t calibrate_first = 1;
     uint64_t seed = 0;
     bool force = false;
 };
@@ -67,6 +68,7 @@ Status convert(const ConvertArgs& args) {
     if (!args.calibrate.empty()) {
         const TextArgs text{.text = {}, .file = args.calibrate, .has_file = true};
         BIFOCAL_TRY(options.calibration_text, read_text(text, "calibration text"));
+        options.calibration_first = args.calibrate_first;
     }
     std::unique_ptr<Progress> calibrating, progress;
     options.on_calibrated_layer = [&](int64_t done, int64_t total) {
@@ -115,6 +117,10 @@ void add_convert_command(CLI::App& app, int& exit_status) {
     sub->add_option(
         "--calibrate", args->calibrate,
         "text on which new learned sinks become what the first token gets; else they are 0");
+    sub->add_option("--calibrate-first", args->calibrate_first,
+                    "so many of the tokens that the window has dropped count instead")
+        ->check(CLI::Range(int64_t{1}, int64_t{1} << 40))
+        ->capture_default_str();
     sub->add_option("-s,--seed", args->seed, "of new weights that begin at random")
         ->capture_default_str();
     sub->add_flag("--force", args->force, "replace a folder that is there");

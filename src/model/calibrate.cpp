@@ -3,18 +3,10 @@
 #include "mixers/shared/lost_mass.h"
 
 namespace bifocal {
-namespace {
-
-// Pretrained heads park weight on the first token of a text; that is what a sink stands in for.
-// What they give to later ones has content, and a sink of that size would only take it from the
-// rest: measured in bench/NOTES.md.
-constexpr int64_t kParkedOn = 1;
-
-}  // namespace
 
 Result<std::vector<std::vector<float>>> calibrate_sinks(
     const Decoder& teacher, std::span<const SinkTask> tasks, std::span<const int32_t> tokens,
-    const std::function<void(int64_t done, int64_t total)>& at_layer) {
+    int64_t n_first, const std::function<void(int64_t done, int64_t total)>& at_layer) {
     const auto T = static_cast<int64_t>(tokens.size());
     ThreadPool pool;
     const StatePlan plan = teacher.plan_states({.capacity = T, .kv_dtype = DType::f32});
@@ -36,7 +28,7 @@ Result<std::vector<std::vector<float>>> calibrate_sinks(
         for (size_t i = 0; i < tasks.size() && status.ok(); ++i) {
             if (tasks[i].layer != layer) continue;
             auto mass = lost_mass(teacher.spec.layers[layer].context, tasks[i].weights, x,
-                                  tasks[i].window, tasks[i].sink_tokens, kParkedOn, pool);
+                                  tasks[i].window, tasks[i].sink_tokens, n_first, pool);
             if (mass.ok()) {
                 sinks[i] = *std::move(mass);
             } else {

@@ -161,8 +161,8 @@ class Conversion {
         tokens.resize(std::min(tokens.size(), static_cast<size_t>(most)));
         ModelInfo info;
         BIFOCAL_TRY(const Decoder teacher, build_decoder(source_.spec, finder_, {}, info));
-        BIFOCAL_TRY(auto sinks,
-                    calibrate_sinks(teacher, tasks, tokens, options_.on_calibrated_layer));
+        BIFOCAL_TRY(auto sinks, calibrate_sinks(teacher, tasks, tokens, options_.calibration_first,
+                                                options_.on_calibrated_layer));
         for (size_t i = 0; i < tasks.size(); ++i)
             calibrated_.emplace(name_of(tasks[i].layer, kSinks), std::move(sinks[i]));
         return {};
@@ -198,7 +198,7 @@ class Conversion {
 
     // What a softmax layer cannot begin without.
     bool is_teachers(int64_t layer, std::string_view name) const {
-        return name.starts_with("self_attn.") && name != "self_attn.sinks" &&
+        return name.starts_with("self_attn.") && name != kSinks &&
                find_layer_row(name, source_.spec.layers[layer].context);
     }
 

@@ -20,6 +20,7 @@ struct ConvertOptions {
     bool replaces = false;             // an existing folder
     uint64_t seed = 0;                 // of new weights that begin at random
     std::optional<std::string> calibration_text = {};  // for new learned sinks; none: they are 0
+    int64_t calibration_first = 1;  // of the tokens that a window has dropped, these count
     std::function<void(int64_t done, int64_t total)> on_layer = {};
     std::function<void(int64_t done, int64_t total)> on_calibrated_layer = {};
 };

@@ -86,11 +86,13 @@ class Calibrate : public Convert {
             {"model", {{"type", "BPE"}, {"vocab", vocab}, {"merges", {"a b"}}}}};
         std::ofstream(folder_ / "tokenizer.json") << json::to_text(tokenizer);
     }
-    Result<Converted> calibrated(const std::string& attention, std::optional<std::string> text) {
+    Result<Converted> calibrated(const std::string& attention, std::optional<std::string> text,
+                                 int64_t n_first = 1) {
         ConvertOptions options;
         options.attention = attention;
         options.replaces = true;
         options.calibration_text = std::move(text);
+        options.calibration_first = n_first;
         return convert_model(folder_, student(), options);
     }
     std::vector<float> sinks() const {
@@ -119,6 +121,9 @@ TEST_F(Calibrate, NewSinksBeginAsWhatTheWindowLosesOnAText) {
         EXPECT_GT(made->n_calibrated, 0);
         const std::vector<float> on_text = sinks();
         EXPECT_THAT(on_text, Each(AllOf(Ne(0.0f), Gt(-9.0f), Lt(9.0f)))) << attention;
+        ASSERT_TRUE(calibrated(attention, text, 50).ok());
+        const std::vector<float> on_more = sinks();
+        for (size_t i = 0; i < on_text.size(); ++i) EXPECT_GT(on_more[i], on_text[i]) << attention;
         ASSERT_TRUE(calibrated(attention, other).ok());
         EXPECT_NE(sinks(), on_text) << attention;
     }

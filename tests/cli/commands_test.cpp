@@ -225,6 +225,22 @@ TEST_F(Commands, VerifyHoldsPathsTogether) {
     EXPECT_THAT(strict.out, HasSubstr("saved and restored"));
 }
 
+TEST_F(Commands, BenchMixerTimesBothFormsOfARule) {
+    const json seen = run_json({"bench", "mixer", "--rule", "gdn,kda", "--tokens", "70", "--states",
+                                "2", "--head-dim", "16", "-r", "2", "-t", "1"});
+    ASSERT_EQ(seen["results"].size(), 2u);
+    for (const auto& one : seen["results"])
+        for (const char* form : {"recurrent_seconds", "chunk_seconds"}) {
+            ASSERT_EQ(one[form].size(), 2u) << one;
+            EXPECT_GT(one[form][0].get<double>(), 0) << one;
+        }
+    EXPECT_TRUE(seen["results"][0]["runs_chunks"].get<bool>());
+    EXPECT_FALSE(seen["results"][1]["runs_chunks"].get<bool>());
+    const Outcome refused = run_program({"bench", "mixer", "--rule", "none"});
+    EXPECT_EQ(refused.status, 2);
+    EXPECT_THAT(refused.err, HasSubstr("gdn"));
+}
+
 // Linear layers of the model's own stay, and count.
 TEST_F(Commands, MixedModelsGoThroughEveryCommand) {
     const std::string mixed = BIFOCAL_SOURCE_DIR "/tests/golden/models/qwen3_5";
