@@ -226,8 +226,11 @@ TEST_F(Commands, VerifyHoldsPathsTogether) {
 }
 
 TEST_F(Commands, BenchMixerTimesBothFormsOfARule) {
-    const json seen = run_json({"bench", "mixer", "--rule", "gdn,kda", "--tokens", "70", "--states",
-                                "2", "--head-dim", "16", "-r", "2", "-t", "1"});
+    const Outcome outcome =
+        run_program({"bench", "mixer", "--rule", "gdn,kda", "--tokens", "70", "--states", "2",
+                     "--head-dim", "16", "-r", "2", "-t", "1", "--json"});
+    ASSERT_EQ(outcome.status, 0) << outcome.err;
+    const json seen = json::parse(outcome.out);
     ASSERT_EQ(seen["results"].size(), 2u);
     for (const auto& one : seen["results"])
         for (const char* form : {"recurrent_seconds", "chunk_seconds"}) {
