@@ -35,6 +35,19 @@ Result<std::vector<MixerSpec>> parse_attention(std::string_view text, int64_t n_
 Result<std::vector<MixerSpec>> parse_layout(const nlohmann::json& layout, const std::string& where,
                                             int64_t n_layers);
 
+// Keys and values that are made, for all heads, from one short row per token, which is then all
+// that a ring has to remember of it (multi-head latent attention): eq. (13)-(16) of
+// mixers/sliding_window/README.md.
+struct LatentKeys {
+    int64_t rank = 0;        // R, of the normed part that values and keys are made from
+    int64_t own_dim = 0;     // N, elements of a key that its head makes from it
+    int64_t shared_dim = 0;  // P, elements after them that all heads share; head_dim = N + P
+    int64_t value_dim = 0;   // V
+    float norm_eps = 1e-6f;
+
+    int64_t width() const { return rank + shared_dim; }  // of the row
+};
+
 // Properties of one layer that do not depend on the mixer chosen for it; plain data.
 struct LayerContext {
     int64_t layer = 0;
@@ -51,7 +64,8 @@ struct LayerContext {
     bool out_bias = false;
     // q_proj gives [query | gate] for each head: σ(gate) times what the head reads.
     bool output_gate = false;
-    bool post_norm = false;  // norm on the sublayer's result before it is added
+    bool post_norm = false;                 // norm on the sublayer's result before it is added
+    std::optional<LatentKeys> latent = {};  // then n_kv_heads = n_heads
     std::optional<ops::NormedResidual> residual = {};  // none: x += result
     std::optional<ops::RopeSpec> rope;                 // none: no position encoding in this layer
     Precision precision = Precision::fast;

@@ -17,7 +17,7 @@ int64_t ceil_div(int64_t n, int64_t by) {
 
 // Where a field's bytes are counted. Mixers name alike what is alike: README of each.
 int64_t& part_of(StateParts& parts, const std::string& field) {
-    if (field == "k" || field == "v") return parts.keys_values;
+    if (field == "k" || field == "v" || field == "kv") return parts.keys_values;
     if (field == "s") return parts.states;
     if (field == "n") return parts.normalisers;
     if (field == "m") return parts.stabilisers;

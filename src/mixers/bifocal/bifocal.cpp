@@ -8,6 +8,7 @@ namespace bifocal {
 
 Result<std::unique_ptr<Mixer>> make_bifocal(const MixerSpec& spec, const LayerContext& context) {
     BIFOCAL_TRY_STATUS(check_attention(context));
+    BIFOCAL_TRY_STATUS(check_own_keys(context));
     OptionReader options(spec);
     AttentionConfig near;
     read_window(options, near);

@@ -56,6 +56,17 @@ inline LayerContext small_layer() {
     return context;
 }
 
+// The same with keys and values from latent rows: H 5, R 19, N 6, P 3, V 7.
+inline LayerContext latent_layer() {
+    LayerContext context = small_layer();
+    context.latent = LatentKeys{
+        .rank = 19, .own_dim = 6, .shared_dim = 3, .value_dim = 7, .norm_eps = 1e-4f};
+    context.n_heads = context.n_kv_heads = 5;
+    context.head_dim = 9;
+    context.rope.reset();
+    return context;
+}
+
 // One that quantised weights fit: M 96, H 4, G 1, D 16, blocks of 32.
 inline LayerContext quantised_layer(Precision precision) {
     LayerContext context;

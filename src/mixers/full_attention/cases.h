@@ -52,6 +52,17 @@ inline std::vector<ContractCase> full_attention_cases() {
         c.context.output_gate = true;
         c.weight_dtype = DType::q8_0;
     });
+    add("latent", [](ContractCase& c) { c.context = latent_layer(); });
+    add("latent_bf16_learned_sink", [](ContractCase& c) {
+        c.context = latent_layer();
+        c.context.latent->rank = 48;  // whole panels
+        c.context.norm_offset = 1;
+        c.context.out_bias = true;
+        c.spec.options["sink"] = "learned";
+        c.options.kv_dtype = DType::bf16;
+        c.runs_long = true;
+        c.options.capacity = 210;
+    });
     add("q8_0_fast", [](ContractCase& c) {
         c.context = quantised_layer(Precision::fast);
         c.weight_dtype = DType::q8_0;

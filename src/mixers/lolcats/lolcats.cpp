@@ -7,6 +7,7 @@ namespace bifocal {
 
 Result<std::unique_ptr<Mixer>> make_lolcats(const MixerSpec& spec, const LayerContext& context) {
     BIFOCAL_TRY_STATUS(check_attention(context));
+    BIFOCAL_TRY_STATUS(check_own_keys(context));
     OptionReader options(spec);
     AttentionConfig near;
     read_window(options, near);

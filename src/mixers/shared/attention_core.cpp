@@ -10,8 +10,20 @@
 
 namespace bifocal {
 
+namespace {
+
+// Heads as the ring has them: all read the same latent rows, eq. (15).
+LayerContext ring_heads(LayerContext context) {
+    if (!context.latent) return context;
+    context.n_kv_heads = 1;
+    context.head_dim = context.latent->width();
+    return context;
+}
+
+}  // namespace
+
 AttentionCore::AttentionCore(AttentionConfig config, LayerContext context)
-    : config_(std::move(config)), context_(std::move(context)) {}
+    : config_(std::move(config)), layer_(std::move(context)), context_(ring_heads(layer_)) {}
 
 void AttentionCore::add_weights(std::vector<WeightSpec>& list) const {
     if (context_.qk_norm) {
@@ -39,7 +51,11 @@ RingPlan AttentionCore::ring_plan(const StateLayout& layout) const {
 
 void AttentionCore::add_state(StateLayout& layout, const StateOptions& options) const {
     const int64_t slots = config_.ring ? config_.ring->slots() : options.capacity;
-    add_kv_fields(layout, context_.n_kv_heads, slots, context_.head_dim, options.kv_dtype);
+    if (context_.latent) {
+        add_latent_field(layout, slots, context_.head_dim, options.kv_dtype);
+    } else {
+        add_kv_fields(layout, context_.n_kv_heads, slots, context_.head_dim, options.kv_dtype);
+    }
     if (!config_.ring) layout.capacity = slots;
 }
 
@@ -54,13 +70,23 @@ int64_t AttentionCore::tokens_visible(const StateLayout& layout, int64_t pos) co
     return std::min(pos, ring.sink_tokens + ring.window - 1);
 }
 
-namespace {
+DType AttentionCore::kv_dtype(const StateLayout& layout) const {
+    return layout.field(context_.latent ? "kv" : "k").dtype;
+}
+
+KvSlots AttentionCore::slots(const StateLayout& layout, std::byte* state, int64_t kv_head) const {
+    if (context_.latent) return latent_slots(layout, state, context_.latent->rank);
+    return kv_slots(layout, state, kv_head);
+}
 
 // Staging memory of one kv head, keys and values.
-size_t stage_bytes(const RingPlan& ring, int64_t n_tokens, int64_t head_dim, DType dtype) {
-    const int64_t slots = RingStage::max_staged_blocks(ring, n_tokens) * kSlotBlock;
-    return 2 * static_cast<size_t>(dtype_bytes(dtype, slots * head_dim));
+size_t AttentionCore::stage_bytes(const StateLayout& layout, int64_t n_tokens) const {
+    const int64_t slots = RingStage::max_staged_blocks(ring_plan(layout), n_tokens) * kSlotBlock;
+    const int64_t width = (context_.latent ? 1 : 2) * context_.head_dim;
+    return static_cast<size_t>(dtype_bytes(kv_dtype(layout), slots * width));
 }
+
+namespace {
 
 // Pieces smaller than about this many multiplications are not worth a second thread.
 constexpr int64_t kWorthSharing = 1 << 18;
@@ -116,9 +142,7 @@ void AttentionCore::prepare_heads(float* q, float* sink_q, float* k, int64_t beg
 size_t AttentionCore::workspace_bytes(const StateLayout& layout, int64_t batch,
                                       int64_t n_tokens) const {
     const LayerContext& c = context_;
-    const RingPlan ring = ring_plan(layout);
-    const size_t staged =
-        config_.ring ? stage_bytes(ring, n_tokens, c.head_dim, layout.field("k").dtype) : 0;
+    const size_t staged = config_.ring ? stage_bytes(layout, n_tokens) : 0;
     return float_bytes(batch * 2 * c.head_dim) +
            align_up(static_cast<size_t>(batch * c.n_kv_heads) * staged) +
            (has_sink_query() ? float_bytes(batch * n_tokens * c.n_heads * c.head_dim) : 0);
@@ -147,18 +171,21 @@ struct AttentionCore::Call {
     StagedSlots slots(int64_t b, int64_t g, int64_t begin, int64_t end) const {
         const int64_t pos = chunk.pos[b];
         StagedSlots slots{RingStage(ring, pos + begin, pos + end),
-                          kv_slots(chunk.layout, chunk.states[b], g),
+                          mixer.slots(chunk.layout, chunk.states[b], g),
                           {}};
         slots.staged = slots.ring;
         slots.staged.slots = slots.stage.staged_blocks() * kSlotBlock;
         slots.staged.keys = staging.data() + static_cast<size_t>(b * G + g) * staging_each;
-        slots.staged.values =
-            slots.staged.keys + dtype_bytes(slots.ring.dtype, slots.staged.slots * D);
+        if (slots.ring.values != nullptr)
+            slots.staged.values =
+                slots.staged.keys + dtype_bytes(slots.ring.dtype, slots.staged.slots * D);
         return slots;
     }
     void store(int64_t b, int64_t g, int64_t begin, int64_t end) const {
         const int64_t row = kv_row(b, begin) + g * D;
-        slots(b, g, begin, end).store(k + row, v + row, G * D);
+        StagedSlots found = slots(b, g, begin, end);
+        // Where keys hold the values, nobody looks at others.
+        found.store(k + row, (found.ring.values != nullptr ? v : k) + row, G * D);
     }
     // Calls f(attention) for one kv head.
     template <class F>
@@ -278,7 +305,7 @@ void AttentionCore::run(const Chunk& chunk, View<float, 2> q, View<float, 2> k, 
         *this, chunk, ring_plan(chunk.layout), T, G, D, H / G, q.data, sink_q, k.data, v.data, {},
         0,     sums};
     if (config_.ring) {
-        call.staging_each = stage_bytes(call.ring, T, D, chunk.layout.field("k").dtype);
+        call.staging_each = stage_bytes(chunk.layout, T);
         call.staging =
             exec.workspace.take<std::byte>(B * G * static_cast<int64_t>(call.staging_each));
     }
@@ -291,7 +318,7 @@ void AttentionCore::run(const Chunk& chunk, View<float, 2> q, View<float, 2> k, 
 
 DenseAttention AttentionCore::dense(const WeightMap& weights, const StateOptions& options) const {
     DenseAttention dense;
-    dense.context = context_;
+    dense.context = layer_;
     dense.kv_dtype = options.kv_dtype;
     if (config_.ring) {
         dense.window = config_.ring->window;

@@ -35,7 +35,8 @@ class AttentionCore {
     // Scratch of run().
     size_t workspace_bytes(const StateLayout& layout, int64_t batch, int64_t n_tokens) const;
     // q: [B * T, H·D], becomes what the heads give; k, v: [B * T, G·D]; all as projected. k is
-    // overwritten by the normed and rotated keys. sums, if given: [B * T, H], each head's sum of
+    // overwritten by the normed and rotated keys. Of a layer with latent keys D is R + P, G is 1,
+    // there is no v, and a head gives R elements. sums, if given: [B * T, H], each head's sum of
     // e^(score - its largest score).
     void run(const Chunk& chunk, View<float, 2> q, View<float, 2> k, View<float, 2> v, Exec& exec,
              View<float, 2> sums = {}) const;
@@ -49,6 +50,9 @@ class AttentionCore {
 
   private:
     RingPlan ring_plan(const StateLayout& layout) const;
+    DType kv_dtype(const StateLayout& layout) const;
+    KvSlots slots(const StateLayout& layout, std::byte* state, int64_t kv_head) const;
+    size_t stage_bytes(const StateLayout& layout, int64_t n_tokens) const;
     bool has_sink_query() const;
     void find_angles(const RingPlan& ring, int64_t pos, std::span<float> angles) const;
     void prepare_heads(float* q, float* sink_q, float* k, int64_t begin, int64_t end,
@@ -58,7 +62,8 @@ class AttentionCore {
     void prefill(const Call& call, Exec& exec) const;
 
     AttentionConfig config_;
-    LayerContext context_;
+    LayerContext layer_;    // as given
+    LayerContext context_;  // with heads as the ring has them
     std::optional<ops::RopeTable> rope_;
     std::vector<float> q_norm_, k_norm_;  // [D]; empty: none
     std::vector<float> sink_logits_;      // [H]
@@ -71,5 +76,7 @@ void read_window(OptionReader& options, AttentionConfig& config);
 void read_learned_sink(OptionReader& options, AttentionConfig& config);
 // Whether the layer's heads fit.
 Status check_attention(const LayerContext& context);
+// Whether the layer has keys and values of its own for each kv head, which others can share.
+Status check_own_keys(const LayerContext& context);
 
 }  // namespace bifocal

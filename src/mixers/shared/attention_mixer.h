@@ -1,15 +1,16 @@
 // AttentionMixer: the sublayer that softmax mixers share: pre-norm, q/k/v projections, attention
-// over a KvRing, output projection, residual. A kind of attention is an AttentionConfig.
+// over a KvRing, output projection, residual. A kind of attention is an AttentionConfig; what the
+// projections are, QkvProjection or LatentProjection, is the layer's.
 #pragma once
 
 #include <vector>
 
 #include "mixers/shared/attention_core.h"
-#include "mixers/shared/qkv_projection.h"
 #include "mixers/shared/sublayer.h"
 
 namespace bifocal {
 
+template <class Projection>
 class AttentionMixer final : public Mixer {
   public:
     AttentionMixer(AttentionConfig config, LayerContext context);
@@ -40,7 +41,7 @@ class AttentionMixer final : public Mixer {
     LayerContext context_;
     AttentionCore core_;
     Sublayer sublayer_;
-    QkvProjection qkv_;
+    Projection projection_;
 };
 
 // A factory's last step.

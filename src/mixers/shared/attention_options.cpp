@@ -32,15 +32,29 @@ Status check_attention(const LayerContext& context) {
                       c.n_heads % c.n_kv_heads == 0,
                   "layer {}: {} heads, {} kv heads of {}", c.layer, c.n_heads, c.n_kv_heads,
                   c.head_dim);
+    if (c.latent)
+        BIFOCAL_CHECK(c.n_kv_heads == c.n_heads &&
+                          c.head_dim == c.latent->own_dim + c.latent->shared_dim && !c.rope &&
+                          !c.qk_norm && !c.qkv_bias && !c.output_gate,
+                      "layer {}: latent keys with what goes with others", c.layer);
     const auto unfit = [&](std::string what, int64_t most, int64_t got) {
         return Error{.what = std::move(what),
                      .expected = fmt::format("at most {}", most),
                      .got = fmt::format("{}", got)};
     };
+    if (c.latent && c.latent->width() > kMaxHeadDim)
+        return unfit("latent rows too wide", kMaxHeadDim, c.latent->width());
     if (c.head_dim > kMaxHeadDim) return unfit("heads too wide", kMaxHeadDim, c.head_dim);
     if (c.rope && c.rope->rotary_dim > c.head_dim)
         return unfit("rotary size beyond the head's", c.head_dim, c.rope->rotary_dim);
     return {};
+}
+
+Status check_own_keys(const LayerContext& context) {
+    if (!context.latent) return {};
+    return Error{.what = "the layer's keys and values are made from latent rows",
+                 .expected = "full_attention or sliding_window",
+                 .kind = ErrorKind::usage};
 }
 
 }  // namespace bifocal

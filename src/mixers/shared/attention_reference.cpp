@@ -25,13 +25,19 @@ template <class Real>
 class Run {
   public:
     Run(const DenseAttention& dense, View<Real, 2> x)
-        : a_(dense), c_(dense.context), x_(x), T_(x.shape[0]), D_(c_.head_dim) {
+        : a_(dense),
+          c_(dense.context),
+          x_(x),
+          T_(x.shape[0]),
+          D_(c_.head_dim),
+          V_(c_.latent ? c_.latent->value_dim : D_) {
         if (c_.rope) table_ = ops::make_rope_table(*c_.rope).value();
     }
 
     void prepare() {
         const Rows<Real> normed = normed_input();  // (1)
         q_ = project(normed, "self_attn.q_proj");  // (2)
+        if (c_.latent) return expand(normed);
         if (c_.output_gate) q_ = reference_part(q_, D_, 0);
         k_ = project(normed, "self_attn.k_proj");
         v_ = project(normed, "self_attn.v_proj");
@@ -50,9 +56,9 @@ class Run {
     template <class Mix>
     Rows<Real> heads(Mix mix) {
         prepare();
-        Rows<Real> mixed(T_, std::vector<Real>(static_cast<size_t>(c_.n_heads * D_)));
+        Rows<Real> mixed(T_, std::vector<Real>(static_cast<size_t>(c_.n_heads * V_)));
         for (int64_t t = 0; t < T_; ++t) {
-            for (int64_t h = 0; h < c_.n_heads; ++h) mix(t, h, &mixed[t][h * D_]);
+            for (int64_t h = 0; h < c_.n_heads; ++h) mix(t, h, &mixed[t][h * V_]);
         }
         return mixed;
     }
@@ -66,7 +72,7 @@ class Run {
 
     // Query t of head h over the T × T mask. (4)-(6)
     void attend(int64_t t, int64_t h, Real* out) const {
-        const int64_t at = h / (c_.n_heads / c_.n_kv_heads) * D_;
+        const int64_t kv = h / (c_.n_heads / c_.n_kv_heads), at = kv * D_;
         const std::vector<Real> moved = sink_query(t, h);
         const auto is_sink = [&](int64_t j) { return j < a_.sink_tokens; };
         const auto sees = [&](int64_t j) {
@@ -89,9 +95,9 @@ class Run {
             if (!sees(j)) continue;
             const Real w = std::exp(scores[j] - top);
             total += w;
-            for (int64_t d = 0; d < D_; ++d) out[d] += w * v_[j][at + d];
+            for (int64_t d = 0; d < V_; ++d) out[d] += w * v_[j][kv * V_ + d];
         }
-        for (int64_t d = 0; d < D_; ++d) out[d] /= total;
+        for (int64_t d = 0; d < V_; ++d) out[d] /= total;
     }
 
     // The same over what a memory of fixed size still holds, one token after the other with a
@@ -109,16 +115,16 @@ class Run {
             const Real higher = std::max(top, score);
             const Real keep = std::exp(top - higher), w = std::exp(score - higher);
             total = total * keep + w;
-            for (int64_t d = 0; d < D_; ++d) out[d] = out[d] * keep + (value ? w * value[d] : 0);
+            for (int64_t d = 0; d < V_; ++d) out[d] = out[d] * keep + (value ? w * value[d] : 0);
             top = higher;
         };
         if (a_.has_learned_sink) {
             take(static_cast<Real>(weight("self_attn.sinks").values[h]), nullptr);
         }
-        const int64_t at = h / (c_.n_heads / c_.n_kv_heads) * D_;
-        for (const int64_t j : held_sinks_) take(score(moved.data(), &k_[j][at]), &v_[j][at]);
-        for (const int64_t j : held_window_) take(score(q, &k_[j][at]), &v_[j][at]);
-        for (int64_t d = 0; d < D_; ++d) out[d] /= total;
+        const int64_t kv = h / (c_.n_heads / c_.n_kv_heads), at = kv * D_;
+        for (const int64_t j : held_sinks_) take(score(moved.data(), &k_[j][at]), &v_[j][kv * V_]);
+        for (const int64_t j : held_window_) take(score(q, &k_[j][at]), &v_[j][kv * V_]);
+        for (int64_t d = 0; d < V_; ++d) out[d] /= total;
     }
 
   private:
@@ -141,6 +147,37 @@ class Run {
             norm(normed[t], "input_layernorm.weight");
         }
         return normed;
+    }
+
+    // Keys and values of every head from the latent rows, as they are defined: eq. (13), (14). What
+    // a ring holds, and so what is rounded, are the rows.
+    void expand(const Rows<Real>& normed) {
+        const LatentKeys& l = *c_.latent;
+        const int64_t H = c_.n_heads, own = l.own_dim;
+        raw_q_ = q_;
+        Rows<Real> latent = project(normed, "self_attn.kv_a_proj_with_mqa");
+        Rows<Real> shared(T_);
+        for (int64_t t = 0; t < T_; ++t) {
+            LayerContext norm_context = c_;
+            norm_context.norm_eps = l.norm_eps;
+            reference_norm(std::span<Real>(latent[t]).first(static_cast<size_t>(l.rank)),
+                           weight("self_attn.kv_a_layernorm.weight"), norm_context);
+            for (Real& value : latent[t]) value = kv_rounded(value, a_.kv_dtype);
+            shared[t].assign(latent[t].begin() + l.rank, latent[t].end());
+            latent[t].resize(static_cast<size_t>(l.rank));
+        }
+        const Rows<Real> both =
+            reference_project(latent, a_.weights, "self_attn.kv_b_proj", Precision::exact);
+        k_.resize(static_cast<size_t>(T_));
+        v_.resize(static_cast<size_t>(T_));
+        for (int64_t t = 0; t < T_; ++t) {
+            for (int64_t h = 0; h < H; ++h) {
+                const Real* const of_head = &both[t][h * (own + V_)];
+                k_[t].insert(k_[t].end(), of_head, of_head + own);
+                k_[t].insert(k_[t].end(), shared[t].begin(), shared[t].end());
+                v_[t].insert(v_[t].end(), of_head + own, of_head + own + V_);
+            }
+        }
     }
 
     void gate_heads(Rows<Real>& mixed) const {
@@ -184,7 +221,7 @@ class Run {
     const DenseAttention& a_;
     const LayerContext& c_;
     View<Real, 2> x_;
-    int64_t T_, D_;
+    int64_t T_, D_, V_;  // D of keys, V of values
     std::optional<ops::RopeTable> table_;
     Rows<Real> q_, k_, v_, raw_q_;
     std::vector<int64_t> held_sinks_;  // tokens

@@ -26,7 +26,7 @@ struct DenseAttention {
     // What attention is made from: q, k, v after eq. (1)-(3), k and v as the cache holds them.
     template <class Real>
     struct Inputs {
-        ReferenceRows<Real> q, k, v;  // [T, H·D], [T, G·D]
+        ReferenceRows<Real> q, k, v;  // [T, H·D], [T, G·D], [T, G·V]
     };
     template <class Real>
     Inputs<Real> inputs(View<Real, 2> x) const;

@@ -22,8 +22,9 @@ void write_as(const KvSlots& kv, int64_t slot, std::span<const float> key,
     const int64_t n = std::min(kPanel, kv.slots - first);
     T* k = reinterpret_cast<T*>(kv.keys) + first * D + slot - first;
     for (int64_t d = 0; d < D; ++d) k[d * n] = stored<T>(key[d]);
-    for (int64_t d0 = 0; d0 < D; d0 += kPanel) {
-        const int64_t width = std::min(kPanel, D - d0);
+    if (kv.values == nullptr) return;
+    for (int64_t d0 = 0; d0 < kv.value_dim; d0 += kPanel) {
+        const int64_t width = std::min(kPanel, kv.value_dim - d0);
         T* v = reinterpret_cast<T*>(kv.values) + d0 * kv.slots + slot * width;
         for (int64_t d = 0; d < width; ++d) v[d] = stored<T>(value[d0 + d]);
     }
@@ -41,8 +42,12 @@ void read_as(const KvSlots& kv, int64_t slot, std::span<float> key, std::span<fl
     const int64_t n = std::min(kPanel, kv.slots - first);
     const T* k = reinterpret_cast<const T*>(kv.keys) + first * D + slot - first;
     for (int64_t d = 0; d < D; ++d) key[d] = loaded<T>(k[d * n]);
-    for (int64_t d0 = 0; d0 < D; d0 += kPanel) {
-        const int64_t width = std::min(kPanel, D - d0);
+    if (kv.values == nullptr) {
+        std::ranges::copy(key.first(value.size()), value.begin());
+        return;
+    }
+    for (int64_t d0 = 0; d0 < kv.value_dim; d0 += kPanel) {
+        const int64_t width = std::min(kPanel, kv.value_dim - d0);
         const T* v = reinterpret_cast<const T*>(kv.values) + d0 * kv.slots + slot * width;
         for (int64_t d = 0; d < width; ++d) value[d0 + d] = loaded<T>(v[d]);
     }
@@ -74,8 +79,9 @@ void copy_as(const KvSlots& to, int64_t to_slot, const KvSlots& from, int64_t fr
         copy_keys<T>(to, to_slot + i, from, from_slot + i, run);
         i += run;
     }
-    for (int64_t d0 = 0; d0 < to.head_dim; d0 += kPanel) {
-        const int64_t width = std::min(kPanel, to.head_dim - d0);
+    if (to.values == nullptr) return;
+    for (int64_t d0 = 0; d0 < to.value_dim; d0 += kPanel) {
+        const int64_t width = std::min(kPanel, to.value_dim - d0);
         std::copy_n(reinterpret_cast<const T*>(from.values) + d0 * from.slots + from_slot * width,
                     n * width, reinterpret_cast<T*>(to.values) + d0 * to.slots + to_slot * width);
     }
@@ -88,6 +94,23 @@ void widen(const std::byte* rows, int64_t n, int64_t width, size_t elem_bytes, s
     for (int64_t i = 0; i < n; ++i, rows += row, out += full) {
         std::memcpy(out, rows, row);
         std::memset(out + row, 0, full - row);
+    }
+}
+
+// Elements [d0, d0 + width) of the keys of n slots as [n, 16], zeros on the right.
+template <class T>
+void gather_from_keys(const KvSlots& kv, int64_t d0, int64_t width, int64_t slot, int64_t n,
+                      T* out) {
+    std::fill_n(out, width < kPanel ? n * kPanel : 0, T{0});
+    for (int64_t i = 0; i < n;) {
+        const int64_t first = (slot + i) / kPanel * kPanel;
+        const int64_t step = std::min(kPanel, kv.slots - first);
+        const int64_t run = std::min(n - i, first + kPanel - slot - i);
+        const T* const keys = reinterpret_cast<const T*>(kv.keys) + first * kv.head_dim +
+                              d0 * step + slot + i - first;
+        for (int64_t d = 0; d < width; ++d)
+            for (int64_t s = 0; s < run; ++s) out[(i + s) * kPanel + d] = keys[d * step + s];
+        i += run;
     }
 }
 
@@ -123,17 +146,33 @@ const std::byte* KvSlots::key_panel(int64_t panel, std::byte* spare) const {
 const std::byte* KvSlots::value_rows(int64_t panel, int64_t slot, int64_t n,
                                      std::byte* spare) const {
     const int64_t d0 = panel * kPanel;
-    const int64_t width = std::min(kPanel, head_dim - d0);
+    const int64_t width = std::min(kPanel, value_dim - d0);
+    if (values == nullptr) {
+        if (dtype == DType::f32) {
+            gather_from_keys(*this, d0, width, slot, n, reinterpret_cast<float*>(spare));
+        } else {
+            gather_from_keys(*this, d0, width, slot, n, reinterpret_cast<uint16_t*>(spare));
+        }
+        return spare;
+    }
     const std::byte* at = values + static_cast<size_t>(d0 * slots + slot * width) * elem_bytes();
     if (width == kPanel) return at;
     widen(at, n, width, elem_bytes(), spare);
     return spare;
 }
 
-void add_kv_fields(StateLayout& layout, int64_t n_kv_heads, int64_t slots, int64_t head_dim,
-                   DType dtype) {
+namespace {
+
+void check_kv_dtype(DType dtype) {
     BIFOCAL_CHECK(dtype == DType::bf16 || dtype == DType::f32, "kv dtype {}",
                   dtype_info(dtype).name);
+}
+
+}  // namespace
+
+void add_kv_fields(StateLayout& layout, int64_t n_kv_heads, int64_t slots, int64_t head_dim,
+                   DType dtype) {
+    check_kv_dtype(dtype);
     layout.add("k", dtype, {n_kv_heads, slots, head_dim});
     layout.add("v", dtype, {n_kv_heads, slots, head_dim});
 }
@@ -144,9 +183,24 @@ KvSlots kv_slots(const StateLayout& layout, std::byte* state, int64_t kv_head) {
     const size_t head = static_cast<size_t>(kv_head) * (k.bytes / static_cast<size_t>(k.shape[0]));
     return {.dtype = k.dtype,
             .head_dim = k.shape[2],
+            .value_dim = v.shape[2],
             .slots = k.shape[1],
             .keys = state + k.offset + head,
             .values = state + v.offset + head};
+}
+
+void add_latent_field(StateLayout& layout, int64_t slots, int64_t width, DType dtype) {
+    check_kv_dtype(dtype);
+    layout.add("kv", dtype, {slots, width});
+}
+
+KvSlots latent_slots(const StateLayout& layout, std::byte* state, int64_t value_dim) {
+    const StateField& kv = layout.field("kv");
+    return {.dtype = kv.dtype,
+            .head_dim = kv.shape[1],
+            .value_dim = value_dim,
+            .slots = kv.shape[0],
+            .keys = state + kv.offset};
 }
 
 }  // namespace bifocal

@@ -55,28 +55,31 @@ struct RingPlan {
 };
 
 // Keys and values of one kv head, in panels shaped for the tile kernels of ops/kernels. Exactly
-// slots · D elements each; a last panel that is not full is just narrower.
+// slots · D and slots · V elements; a last panel that is not full is just narrower.
 struct KvSlots {
     DType dtype = DType::bf16;  // or f32
-    int64_t head_dim = 0;       // D
+    int64_t head_dim = 0;       // D, of keys
+    int64_t value_dim = 0;      // V
     int64_t slots = 0;
     std::byte* keys = nullptr;    // panels of 16 slots, each [D, 16]
-    std::byte* values = nullptr;  // panels of 16 dims, each [slots, 16]
+    std::byte* values = nullptr;  // panels of 16 dims, each [slots, 16]; null: a key begins with it
 
     static constexpr int64_t kPanel = 16;
     size_t elem_bytes() const { return dtype == DType::f32 ? 4 : 2; }
-    int64_t value_panels() const { return (head_dim + kPanel - 1) / kPanel; }
+    int64_t value_panels() const { return (value_dim + kPanel - 1) / kPanel; }
 
-    void write(int64_t slot, std::span<const float> key, std::span<const float> value);  // [D] each
+    // key: [D]; value: [V], not looked at where a key holds it
+    void write(int64_t slot, std::span<const float> key, std::span<const float> value);
     void read(int64_t slot, std::span<float> key, std::span<float> value) const;
     // What a number becomes when it is written and read again.
     static float rounded(DType dtype, float x);
-    // Slots [from, from + n) of `other` to [to, to + n) here. Same dtype and D.
+    // Slots [from, from + n) of `other` to [to, to + n) here. Same dtype, D and V.
     void copy(int64_t to, const KvSlots& other, int64_t from, int64_t n);
 
     // Panel of keys as [D, 16]; a narrow one is widened into `spare` (D · 16 elements).
     const std::byte* key_panel(int64_t panel, std::byte* spare) const;
-    // Rows [slot, slot + n) of a panel of values as [n, 16]; `spare`: n · 16 elements.
+    // Rows [slot, slot + n) of a panel of values as [n, 16], in place or in `spare` (n · 16
+    // elements).
     const std::byte* value_rows(int64_t panel, int64_t slot, int64_t n, std::byte* spare) const;
 };
 
@@ -84,5 +87,9 @@ struct KvSlots {
 void add_kv_fields(StateLayout& layout, int64_t n_kv_heads, int64_t slots, int64_t head_dim,
                    DType dtype);
 KvSlots kv_slots(const StateLayout& layout, std::byte* state, int64_t kv_head);
+
+// Field "kv", [slots, width] elements: keys of one kv head that begin with their values.
+void add_latent_field(StateLayout& layout, int64_t slots, int64_t width, DType dtype);
+KvSlots latent_slots(const StateLayout& layout, std::byte* state, int64_t value_dim);
 
 }  // namespace bifocal

@@ -113,6 +113,10 @@ void OptionReader::require(bool holds, std::string_view name, std::string expect
     if (!holds) fail(name, std::move(expected));
 }
 
+void OptionReader::require(Status status) {
+    if (!status.ok() && !error_) error_ = std::move(status).error();
+}
+
 Result<MixerSpec> OptionReader::finish() {
     for (const auto& [name, value] : given_.options.items()) {
         if (std::ranges::find(known_, name) == known_.end()) {

@@ -30,6 +30,8 @@ class OptionReader {
     Result<MixerSpec> finish();
     // What a value has to do with others: recorded like a bad value.
     void require(bool holds, std::string_view name, std::string expected);
+    // What is wrong with the layer rather than with an option.
+    void require(Status status);
 
   private:
     void fail(std::string_view name, std::string expected);

@@ -75,6 +75,21 @@ size_t QkvProjection::add_calls(const QkvRows& rows, ops::LinearCall* calls) con
     return 4;
 }
 
+void QkvProjection::project(View<const float, 2> normed, const QkvRows& rows, Exec& exec) const {
+    ops::LinearCall calls[4];
+    const size_t n = add_calls(rows, calls);
+    ops::linear_forward(normed, {calls, n}, exec);
+}
+
+size_t QkvProjection::workspace_bytes(const LayerContext& context, int64_t n_rows) {
+    return ops::linear_workspace_bytes(n_rows, context.d_model);
+}
+
+View<float, 2> QkvProjection::finish(const QkvRows& rows, Exec& exec) const {
+    apply_gate(rows, rows.q, exec);
+    return rows.q;
+}
+
 void QkvProjection::apply_gate(const QkvRows& rows, View<float, 2> y, Exec& exec) const {
     if (!has_gate_) return;
     constexpr int64_t kWorthSharing = 1 << 12;  // numbers of one piece

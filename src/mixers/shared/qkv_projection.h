@@ -18,6 +18,10 @@ struct QkvRows {
 
 class QkvProjection {
   public:
+    using Rows = QkvRows;
+    // Of what all heads give.
+    static int64_t width(const LayerContext& context) { return context.n_heads * context.head_dim; }
+
     static void add_weights(std::vector<WeightSpec>& list, const LayerContext& context);
     Status bind(const LayerContext& context, const WeightMap& weights);
 
@@ -25,6 +29,11 @@ class QkvProjection {
     static QkvRows take_rows(const LayerContext& context, int64_t n_rows, Exec& exec);
     // Products of the normed input; returns how many, at most 4.
     size_t add_calls(const QkvRows& rows, ops::LinearCall* calls) const;
+    // All of them. normed: [N, M]
+    void project(View<const float, 2> normed, const QkvRows& rows, Exec& exec) const;
+    static size_t workspace_bytes(const LayerContext& context, int64_t n_rows);
+    // [N, H·D], what the heads give, gated; they left it in rows.q.
+    View<float, 2> finish(const QkvRows& rows, Exec& exec) const;
     // y *= σ(gate), if there is one; y: [N, H·D], dense, what the heads give.
     void apply_gate(const QkvRows& rows, View<float, 2> y, Exec& exec) const;
 

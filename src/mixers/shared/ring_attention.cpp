@@ -38,6 +38,7 @@ class Piece {
           stage_(attention.slots->stage),
           plan_(stage_.plan),
           D_(attention.slots->ring.head_dim),
+          V_(attention.slots->ring.value_dim),
           turn_(turn),
           n_(n),
           C_(padded_columns(n)),
@@ -77,7 +78,7 @@ class Piece {
         float max, sum;              // of what it has seen so far
     };
 
-    int64_t value_panels() const { return (D_ + kPanel - 1) / kPanel; }
+    int64_t value_panels() const { return (V_ + kPanel - 1) / kPanel; }
 
     // [D, C], zeros in the columns past n.
     void pack(const float* rows, float* packed) const {
@@ -220,7 +221,7 @@ class Piece {
                 a_.sums[columns_[c].token * a_.sums_stride + columns_[c].head] = columns_[c].sum;
             const float scale = 1.0f / columns_[c].sum;
             float* row = a_.out + columns_[c].row;
-            for (int64_t d = 0; d < D_; ++d) {
+            for (int64_t d = 0; d < V_; ++d) {
                 row[d] = scale * out_[(d / kPanel * C_ + c) * kPanel + d % kPanel];
             }
         }
@@ -229,10 +230,10 @@ class Piece {
     const RingAttention& a_;
     const RingStage& stage_;
     const RingPlan& plan_;
-    const int64_t D_;
-    const int64_t turn_;  // of the chunk's
-    const int64_t n_;     // columns
-    const int64_t C_;     // with those that pad
+    const int64_t D_, V_;  // of keys and of values
+    const int64_t turn_;   // of the chunk's
+    const int64_t n_;      // columns
+    const int64_t C_;      // with those that pad
     const ops::KernelSet& kernels_;
     const ops::FloatTile tile_;
     Column columns_[kColumns];

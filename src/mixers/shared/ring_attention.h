@@ -14,14 +14,15 @@
 
 namespace bifocal {
 
-inline constexpr int64_t kMaxHeadDim = 512;  // scratch of a piece lies on the stack
+inline constexpr int64_t kMaxHeadDim = 640;  // scratch of a piece lies on the stack
 
 struct RingAttention {
     const StagedSlots* slots = nullptr;
     int64_t group = 1;                   // query heads that share the kv head
     std::span<const float> sink_logits;  // [group], or empty: extra logits without key or value
 
-    // Head h of the chunk's token i at i · stride + h · D. Queries are scaled and rotated.
+    // Head h of the chunk's token i at i · stride + h · D. Queries are scaled and rotated. Of an
+    // output the first V elements are written.
     const float* q = nullptr;
     const float* sink_q = nullptr;  // the queries that read sink keys; null: q
     float* out = nullptr;           // may be q

@@ -72,7 +72,11 @@ TEST(StagedSlots, EveryQueryFindsItsTokens) {
     constexpr int64_t D = 3;
     const auto kv_of = [](std::vector<std::byte>& memory, int64_t slots) {
         memory.assign(static_cast<size_t>(2 * slots * D) * sizeof(float), std::byte{0xff});
-        return KvSlots{DType::f32, D, slots, memory.data(),
+        return KvSlots{DType::f32,
+                       D,
+                       D,
+                       slots,
+                       memory.data(),
                        memory.data() + static_cast<size_t>(slots * D) * sizeof(float)};
     };
     const auto number_in = [](const KvSlots& kv, int64_t slot) {

@@ -58,6 +58,24 @@ inline std::vector<ContractCase> sliding_window_cases() {
         c.context.output_gate = c.context.post_norm = true;
         c.options.kv_dtype = DType::bf16;
     });
+    add("w11_s2_latent", 11, 2, [](ContractCase& c) {
+        c.context = latent_layer();
+        c.spec.options["rewind"] = 3;
+    });
+    add("w37_s4_latent_bf16", 37, 4, [](ContractCase& c) {
+        c.context = latent_layer();
+        c.context.residual = ops::NormedResidual{0.8f, 1.3f};
+        c.options.kv_dtype = DType::bf16;
+        c.runs_long = true;
+    });
+    add("w10_latent_q8_0_fast", 10, 0, [](ContractCase& c) {
+        c.context = quantised_layer(Precision::fast);
+        c.context.latent = LatentKeys{.rank = 32, .own_dim = 20, .shared_dim = 12, .value_dim = 8};
+        c.context.n_kv_heads = c.context.n_heads;
+        c.context.head_dim = 32;
+        c.context.rope.reset();
+        c.weight_dtype = DType::q8_0;
+    });
     add("w14_s2_q8_0_fast", 14, 2, [](ContractCase& c) {
         c.context = quantised_layer(Precision::fast);
         c.weight_dtype = DType::q8_0;

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "mixers/shared/ring_attention.h"
+#include "mixers/shared/attention_core.h"
 
 namespace bifocal::linear {
 
@@ -70,6 +70,7 @@ Status check_fit(const LinearConfig& config) {
 
 void fill_retrofit(LinearConfig& config, const LayerContext& layer, OptionReader& options,
                    std::string_view state_heads) {
+    options.require(check_own_keys(layer));
     const std::string states = options.choice("state_heads", state_heads, {"q", "kv"});
     config.n_query = layer.n_heads;
     config.n_key = config.n_value = layer.n_kv_heads;

@@ -13,9 +13,9 @@ class SublayerTraining {
     SublayerTraining(const LayerContext& context, std::string out, int64_t n_in)
         : context_(context), out_{std::move(out), n_in, context.d_model} {}
 
-    // Gated heads and residuals that are normed have no backward.
+    // Gated heads, latent keys and residuals that are normed have no backward.
     static bool supports(const LayerContext& context) {
-        return !context.output_gate && !context.residual;
+        return !context.output_gate && !context.latent && !context.residual;
     }
 
     RunSizes sizes() const;
