@@ -120,12 +120,20 @@ CASES = {
         num_hidden_layers=4, num_experts=5, num_experts_per_tok=2, moe_intermediate_size=20,
         shared_expert_intermediate_size=28, decoder_sparse_step=2, norm_topk_prob=True,
         rope_parameters=dict(rope_type="default", rope_theta=5000.0, partial_rotary_factor=0.25)), dict(bf16=True)),
+    # Two of three groups of experts are open to a token; two shared experts are one of twice the width.
+    "kimi_linear": ("KimiLinearConfig", {key: SIZES[key] for key in SIZES if key != "head_dim"} | dict(
+        num_hidden_layers=4, num_key_value_heads=4, rms_norm_eps=1e-4, kv_lora_rank=20, qk_nope_head_dim=8,
+        qk_rope_head_dim=6, v_head_dim=10, linear_num_heads=3, linear_head_dim=9, linear_conv_kernel_dim=4,
+        layer_types=["linear_attention", "full_attention", "linear_attention", "full_attention"],
+        num_local_experts=6, num_experts_per_tok=2, n_group=3, topk_group=2, n_shared_experts=2,
+        moe_intermediate_size=12, tie_word_embeddings=False), dict(bf16=True)),
 }
 
 # Layouts that replace a checkpoint's own, for one case: (window, sink tokens).
 REPLACED = {"llama_tied": {"window=9": (9, 0), "window=6,sink_tokens=3": (6, 3)},
             "gpt_oss": {"window=6,sink_tokens=3,sink=learned": (6, 3)},
-            "qwen3_5": {"window=7,sink_tokens=2": (7, 2)}}
+            "qwen3_5": {"window=7,sink_tokens=2": (7, 2)},
+            "kimi_linear": {"window=7,sink_tokens=2": (7, 2)}}
 
 
 def has_offset(model_type, name):
@@ -153,6 +161,9 @@ def randomize(model, generator):
         else:
             value = noise * 1.2 / math.sqrt(parameter.shape[-1])
         parameter.data.copy_(value.to(torch.bfloat16).float())
+    for name, buffer in model.named_buffers():
+        if name.endswith("e_score_correction_bias"):  # a parameter in all but name
+            buffer.copy_((0.3 * torch.randn(buffer.shape, generator=generator)).to(torch.bfloat16).float())
 
 
 def additive_mask(n, window, sinks):
@@ -372,6 +383,7 @@ def write_case(folder, index, name):
         for layout, (window, sinks) in REPLACED.get(name, {}).items():
             mask = additive_mask(TOKENS, window, sinks)
             golden[f"logits {layout}"] = model(tokens, attention_mask=mask, use_cache=False).logits[0].float()
+    about = {"transformers": transformers.__version__, "torch": torch.__version__.split("+")[0]}
     os.makedirs(folder)
     if options.get("gguf"):
         write_gguf(os.path.join(folder, "model.gguf"), config, model, bool(packed))
@@ -386,8 +398,7 @@ def write_case(folder, index, name):
         safetensors.torch.save_file(safetensors.torch.load_file(path) | further, path, metadata={"format": "pt"})
     safetensors.torch.save_file({key: value.contiguous() for key, value in golden.items()},
                                 os.path.join(folder, "golden.safetensors"),
-                                metadata={"transformers": transformers.__version__,
-                                          "torch": torch.__version__.split("+")[0]})
+                                metadata={"about": json.dumps(about)})  # one key: the order of several is random
     for file in os.listdir(folder):
         os.chmod(os.path.join(folder, file), 0o644)
     size = sum(os.path.getsize(os.path.join(folder, file)) for file in os.listdir(folder))

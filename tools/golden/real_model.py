@@ -8,6 +8,7 @@ logsumexp of the logits, and the logits of 64 ids spread over the vocabulary.
 """
 
 import argparse
+import json
 import os
 
 import safetensors.torch
@@ -48,11 +49,10 @@ def main():
         "columns": columns.to(torch.int32),
         "logits": logits[:, columns].contiguous(),
     }
+    about = {"transformers": transformers.__version__, "torch": torch.__version__.split("+")[0],
+             "model": os.path.basename(arguments.model), "text": os.path.basename(arguments.text)}
     safetensors.torch.save_file(golden, arguments.out,
-                                metadata={"transformers": transformers.__version__,
-                                          "torch": torch.__version__.split("+")[0],
-                                          "model": os.path.basename(arguments.model),
-                                          "text": os.path.basename(arguments.text)})
+                                metadata={"about": json.dumps(about)})  # one key: the order of several is random
     os.chmod(arguments.out, 0o644)
     top_two = logits.topk(2, -1).values
     print(f"{len(golden['tokens'])} tokens, logits within ±{logits.abs().max():.2f}, "
