@@ -40,8 +40,8 @@ Result<std::vector<MixerSpec>> parse_layout(const nlohmann::json& layout, const 
 // mixers/sliding_window/README.md.
 struct LatentKeys {
     int64_t rank = 0;        // R, of the normed part that values and keys are made from
-    int64_t own_dim = 0;     // N, elements of a key that its head makes from it
-    int64_t shared_dim = 0;  // P, elements after them that all heads share; head_dim = N + P
+    int64_t own_dim = 0;     // D - P, elements of a key that its head makes from it
+    int64_t shared_dim = 0;  // P, elements after them that all heads share
     int64_t value_dim = 0;   // V
     float norm_eps = 1e-6f;
 

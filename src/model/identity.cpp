@@ -45,6 +45,9 @@ std::string numbers_of(const ModelSpec& spec) {
             if (residual)
                 text += fmt::format("residual {} {}\n", residual->stream, residual->branch);
         if (c.output_gate) text += "gate\n";
+        if (const auto& l = c.latent)
+            text += fmt::format("latent {} {} {} {} {}\n", l->rank, l->own_dim, l->shared_dim,
+                                l->value_dim, l->norm_eps);
         if (layer.is_native_linear) text += "linear\n";
         if (!c.rope) continue;
         const ops::RopeSpec& r = *c.rope;

@@ -57,7 +57,8 @@ ModelSpec spec_of(const ModelShape& shape) {
         layer.mixer = {"full_attention"};
         const int64_t interval = shape.full_attention_interval;
         layer.is_native_linear = interval > 0 && (i + 1) % interval != 0;
-        if (layer.is_native_linear) layer.mixer = native_linear_mixer(kQwenLinear, 1e-6);
+        if (layer.is_native_linear)
+            layer.mixer = native_linear_mixer(LinearRule::gdn, kQwenLinear, 1e-6);
         spec.layers.push_back(std::move(layer));
     }
     return spec;

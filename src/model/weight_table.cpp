@@ -44,8 +44,25 @@ const WeightRow kLayerRows[] = {
     {"self_attn.q_norm.weight", "attn_q_norm.weight", {head_dim}},
     {"self_attn.k_norm.weight", "attn_k_norm.weight", {head_dim}},
     {kSinks, "attn_sinks.weight", {heads}},
+    // Latent keys. Their shapes, like those of linear layers, are the mixer's to know.
+    {"self_attn.kv_a_proj_with_mqa.weight", ""},
+    {"self_attn.kv_a_layernorm.weight", ""},
+    {"self_attn.kv_b_proj.weight", ""},
 
-    // Linear layers of the checkpoint's own. Their shapes are the mixer's to know.
+    // Linear layers of Kimi-Linear, beside q_proj, k_proj, v_proj and o_proj.
+    {"self_attn.q_conv1d.weight", ""},
+    {"self_attn.k_conv1d.weight", ""},
+    {"self_attn.v_conv1d.weight", ""},
+    {"self_attn.A_log", ""},
+    {"self_attn.dt_bias", ""},
+    {"self_attn.f_a_proj.weight", ""},
+    {"self_attn.f_b_proj.weight", ""},
+    {"self_attn.b_proj.weight", ""},
+    {"self_attn.g_a_proj.weight", ""},
+    {"self_attn.g_b_proj.weight", ""},
+    {"self_attn.o_norm.weight", ""},
+
+    // Those of the Qwen families.
     {"linear_attn.in_proj_qkv.weight", "attn_qkv.weight", {},
      "linear_attn.in_proj_qkvz.weight", "ssm_in.weight", kQkvz, 0, When::always, false, 3, key_heads},
     {"linear_attn.in_proj_z.weight", "attn_gate.weight", {},
@@ -221,7 +238,7 @@ Status check_exponents(const Tensor& tensor, int64_t step, const std::string& wh
     return {};
 }
 
-// GGUF leaves out dimensions of 1.
+// GGUF leaves out dimensions of 1, and some checkpoints have more of them than others.
 std::vector<int64_t> without_ones(std::vector<int64_t> shape) {
     std::erase(shape, 1);
     return shape;
@@ -270,7 +287,7 @@ Result<Tensor> WeightFinder::find(const WeightRow& row, std::string_view layer_p
         part[0] = n_groups * std::accumulate(parts.begin() + row.part,
                                              parts.begin() + row.part + row.n_parts, int64_t{0});
     const auto fits = [&](const Tensor& tensor) {
-        return tensor.shape == shape || (gguf && without_ones(tensor.shape) == without_ones(shape));
+        return tensor.shape == shape || without_ones(tensor.shape) == without_ones(shape);
     };
     const auto wrong_shape = [&](const std::string& tensor, const std::vector<int64_t>& expected,
                                  const std::vector<int64_t>& got) {

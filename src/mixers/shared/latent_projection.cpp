@@ -41,13 +41,13 @@ Status LatentProjection::bind(const LayerContext& context, const WeightMap& weig
     }
     norm_ = float_weight(weights, kLatentNorm, context.norm_offset);
     const std::vector<float> all = float_weight(weights, kExpand, 0);
-    const int64_t R = sizes_.rank, N = sizes_.own_dim, V = sizes_.value_dim;
-    to_latent_.resize(static_cast<size_t>(n_heads_ * N * R));
+    const int64_t R = sizes_.rank, own = sizes_.own_dim, V = sizes_.value_dim;
+    to_latent_.resize(static_cast<size_t>(n_heads_ * own * R));
     to_values_.resize(static_cast<size_t>(n_heads_ * R * V));
     for (int64_t h = 0; h < n_heads_; ++h) {
-        const float* const keys = all.data() + h * (N + V) * R;
-        std::copy_n(keys, N * R, to_latent_.data() + h * N * R);
-        const float* const values = keys + N * R;
+        const float* const keys = all.data() + h * (own + V) * R;
+        std::copy_n(keys, own * R, to_latent_.data() + h * own * R);
+        const float* const values = keys + own * R;
         for (int64_t v = 0; v < V; ++v)
             for (int64_t r = 0; r < R; ++r) to_values_[(h * R + r) * V + v] = values[v * R + r];
     }
@@ -111,22 +111,22 @@ void for_head_blocks(int64_t n_heads, int64_t n_rows, Exec& exec, F f) {
 
 void LatentProjection::project(View<const float, 2> normed, const LatentRows& rows,
                                Exec& exec) const {
-    const int64_t R = sizes_.rank, N = sizes_.own_dim, P = sizes_.shared_dim;
-    const int64_t n_rows = normed.shape[0], own = N + P, wide = R + P;
+    const int64_t R = sizes_.rank, own = sizes_.own_dim, P = sizes_.shared_dim;
+    const int64_t N = normed.shape[0], D = own + P, wide = R + P;
     const ops::LinearCall calls[] = {{&q_, rows.queries}, {&latent_, rows.k}};
     ops::linear_forward(normed, calls, exec);
-    for (int64_t t = 0; t < n_rows; ++t) {
+    for (int64_t t = 0; t < N; ++t) {
         const std::span<float> row = rows.k.row(t).first(static_cast<size_t>(R));
         ops::rms_norm_row(row, norm_, sizes_.norm_eps, row);
     }
-    for_head_blocks(n_heads_, n_rows, exec, [&](int64_t h, int64_t first, int64_t n) {
-        const float* const from = rows.queries.row(first).data() + h * own;
+    for_head_blocks(n_heads_, N, exec, [&](int64_t h, int64_t first, int64_t n) {
+        const float* const from = rows.queries.row(first).data() + h * D;
         float* const to = rows.q.row(first).data() + h * wide;
-        ops::kernels().small_product({n, R, N, from, n_heads_ * own, 1,
-                                      to_latent_.data() + h * N * R, R, to, n_heads_ * wide,
+        ops::kernels().small_product({n, R, own, from, n_heads_ * D, 1,
+                                      to_latent_.data() + h * own * R, R, to, n_heads_ * wide,
                                       false});
         for (int64_t t = 0; t < n; ++t)
-            std::copy_n(from + t * n_heads_ * own + N, P, to + t * n_heads_ * wide + R);
+            std::copy_n(from + t * n_heads_ * D + own, P, to + t * n_heads_ * wide + R);
     });
 }
 

@@ -12,11 +12,11 @@
 namespace bifocal {
 
 struct LatentRows {
-    View<float, 2> queries;  // [rows, H·(N + P)] as projected
-    View<float, 2> q;        // [rows, H·(R + P)] absorbed
-    View<float, 2> k;        // [rows, R + P] the latent rows, keys of every head
+    View<float, 2> queries;  // [N, H·D] as projected
+    View<float, 2> q;        // [N, H·(R + P)] absorbed
+    View<float, 2> k;        // [N, R + P] the latent rows, keys of every head
     View<float, 2> v;        // none: a key begins with its value
-    View<float, 2> values;   // [rows, H·V]
+    View<float, 2> values;   // [N, H·V]
 };
 
 class LatentProjection {
@@ -35,9 +35,9 @@ class LatentProjection {
     // Scratch of project().
     static size_t workspace_bytes(const LayerContext& context, int64_t n_rows);
 
-    // Fills rows.q and rows.k. normed: [rows, M]
+    // Fills rows.q and rows.k. normed: [N, M]
     void project(View<const float, 2> normed, const LatentRows& rows, Exec& exec) const;
-    // [rows, H·V], from what the heads read: the first R elements of each head of rows.q.
+    // [N, H·V], from what the heads read: the first R elements of each head of rows.q.
     View<float, 2> finish(const LatentRows& rows, Exec& exec) const;
 
     std::vector<std::string> describe() const;
@@ -46,9 +46,9 @@ class LatentProjection {
   private:
     int64_t n_heads_ = 0;
     LatentKeys sizes_;
-    ops::Linear q_, latent_;        // [H·(N + P), M], [R + P, M]
+    ops::Linear q_, latent_;        // [H·D, M], [R + P, M]
     std::vector<float> norm_;       // [R]
-    std::vector<float> to_latent_;  // [H, N, R] rows of kv_b_proj that make keys
+    std::vector<float> to_latent_;  // [H, D - P, R] rows of kv_b_proj that make keys
     std::vector<float> to_values_;  // [H, R, V] those that make values, turned
 };
 

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "core/check.h"
+#include "mixers/shared/latent_projection.h"
 #include "mixers/shared/ring_attention.h"
 #include "mixers/shared/weights.h"
 #include "ops/kernels/kernels.h"
@@ -52,13 +53,46 @@ Result<Heads> project(const LayerContext& context, const WeightMap& weights,
     return heads;
 }
 
+struct QueriesAndKeys {
+    Heads q, k;
+};
+
+// All heads against the latent rows, as the ring has them.
+Result<QueriesAndKeys> project_latent(const LayerContext& context, const WeightMap& weights,
+                                      View<const float, 2> normed, ThreadPool& pool) {
+    const int64_t T = normed.shape[0], width = context.latent->width();
+    LatentProjection projection;
+    BIFOCAL_TRY_STATUS(projection.bind(context, weights));
+    Workspace workspace(LatentProjection::row_bytes(context, T) +
+                        LatentProjection::workspace_bytes(context, T));
+    Exec exec{pool, workspace};
+    const LatentRows rows = LatentProjection::take_rows(context, T, exec);
+    projection.project(normed, rows, exec);
+    const auto copied = [&](View<float, 2> from, int64_t n_heads) {
+        return Heads{n_heads, width, std::vector<float>(from.data, from.data + from.size())};
+    };
+    return QueriesAndKeys{copied(rows.q, context.n_heads), copied(rows.k, 1)};
+}
+
+Result<QueriesAndKeys> project_both(const LayerContext& context, const WeightMap& weights,
+                                    View<const float, 2> normed, Exec& exec) {
+    if (context.latent) return project_latent(context, weights, normed, exec.pool);
+    std::optional<ops::RopeTable> rope;
+    if (context.rope) {
+        BIFOCAL_TRY(rope, ops::make_rope_table(*context.rope));
+    }
+    QueriesAndKeys both;
+    BIFOCAL_TRY(both.q, project(context, weights, normed, "q", context.n_heads, rope, exec));
+    BIFOCAL_TRY(both.k, project(context, weights, normed, "k", context.n_kv_heads, rope, exec));
+    return both;
+}
+
 }  // namespace
 
 Result<std::vector<float>> lost_mass(const LayerContext& context, const WeightMap& weights,
                                      View<const float, 2> x, int64_t window, int64_t sink_tokens,
                                      int64_t n_first, ThreadPool& pool) {
-    const int64_t T = x.shape[0], M = context.d_model, D = context.head_dim;
-    const int64_t H = context.n_heads, G = context.n_kv_heads;
+    const int64_t T = x.shape[0], M = context.d_model, H = context.n_heads;
     const int64_t first = window + sink_tokens;  // the first query that has lost a token
     BIFOCAL_CHECK(T > first, "{} tokens, window {}, {} sink tokens", T, window, sink_tokens);
     Workspace workspace(ops::linear_workspace_bytes(T, M));
@@ -67,12 +101,9 @@ Result<std::vector<float>> lost_mass(const LayerContext& context, const WeightMa
     const View<float, 2> normed(normed_values.data(), {T, M});
     ops::rms_norm(x, float_weight(weights, "input_layernorm.weight", context.norm_offset),
                   context.norm_eps, normed, exec);
-    std::optional<ops::RopeTable> rope;
-    if (context.rope) {
-        BIFOCAL_TRY(rope, ops::make_rope_table(*context.rope));
-    }
-    BIFOCAL_TRY(Heads q, project(context, weights, normed, "q", H, rope, exec));
-    BIFOCAL_TRY(Heads k, project(context, weights, normed, "k", G, rope, exec));
+    BIFOCAL_TRY(QueriesAndKeys both, project_both(context, weights, normed, exec));
+    auto& [q, k] = both;
+    const int64_t D = q.D, G = k.n_heads;
 
     std::vector<float> mass(static_cast<size_t>(H));
     pool.parallel_for(H, 1, [&](int64_t begin, int64_t end, int) {

@@ -32,10 +32,10 @@ double defined(const DenseAttention& dense, const std::vector<double>& stream, i
 }
 
 TEST(LostMass, IsWhatItsDefinitionSays) {
-    for (const bool has_extras : {false, true}) {
-        LayerContext context = small_layer();
-        context.qk_norm = context.qkv_bias = has_extras;
-        context.norm_offset = has_extras ? 1.0f : 0.0f;
+    LayerContext with_extras = small_layer();
+    with_extras.qk_norm = with_extras.qkv_bias = true;
+    with_extras.norm_offset = 1;
+    for (LayerContext context : {small_layer(), with_extras, latent_layer()}) {
         context.precision = Precision::exact;
         ContractCase c{.name = "full", .spec = {"full_attention"}, .context = context};
         const contract::Subject subject(c);

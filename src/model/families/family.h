@@ -26,7 +26,12 @@ enum class WindowRule : uint8_t {
 };
 
 // What the layers are that layer_types calls linear_attention.
-enum class LinearRule : uint8_t { none, lightning };
+enum class LinearRule : uint8_t {
+    none,
+    lightning,
+    gdn,  // with sizes of their own, like kda
+    kda,
+};
 
 // Where biases of q, k and v come from.
 enum class BiasRule : uint8_t { never, always, as_configured };
@@ -34,6 +39,9 @@ enum class BiasRule : uint8_t { never, always, as_configured };
 // Linear layers of Qwen3-Next and Qwen3.5 where nothing else is said.
 inline constexpr LinearSizes kQwenLinear = {
     .key_heads = 16, .value_heads = 32, .key_dim = 128, .value_dim = 128, .conv_width = 4};
+// Those of Kimi-Linear.
+inline constexpr LinearSizes kKimiLinear = {
+    .key_heads = 32, .value_heads = 32, .key_dim = 128, .value_dim = 128, .conv_width = 4};
 
 struct Family {
     std::string_view name = {};
@@ -59,6 +67,7 @@ struct Family {
     WindowRule window_rule = WindowRule::never;
     int64_t window_pattern = 0;    // every n-th layer is full
     int64_t no_rope_interval = 0;  // every n-th layer is without position encoding
+    bool latent_keys = false;      // in every softmax layer
     LinearRule linear_rule = LinearRule::none;
     BiasRule qkv_bias = BiasRule::never;
     BiasRule out_bias = BiasRule::never;

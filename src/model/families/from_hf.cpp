@@ -158,7 +158,7 @@ Status read_layers(const Family& family, const Fields& config, Hyperparameters& 
     }
 
     BIFOCAL_TRY_STATUS(read_linear_layers(family, config, n));
-    if (family.full_attention_interval > 0) {
+    if (n.linear.key_heads > 0) {
         n.is_windowed.assign(n.n_layers, false);
         return {};
     }
@@ -176,7 +176,7 @@ Status read_layers(const Family& family, const Fields& config, Hyperparameters& 
     if (!is_used) n.window = 0;
 
     BIFOCAL_TRY(const auto types, config.strings("layer_types"));
-    const bool may_be_linear = family.linear_rule != LinearRule::none;
+    const bool may_be_linear = family.linear_rule == LinearRule::lightning;
     const bool every_softmax = family.window_rule == WindowRule::every_layer;
     if (may_be_linear && !types) return config.error("layer_types", "missing");
     const bool has_types = types && (may_be_linear || !every_softmax);
@@ -273,7 +273,11 @@ Status read_sizes(const Family& family, const Fields& config, Hyperparameters& n
                             fmt::format("{}", n.n_layers));
     BIFOCAL_TRY(n.d_model, size("hidden_size", 0));
     BIFOCAL_TRY(n.vocab_size, size("vocab_size", family.vocab_size));
-    BIFOCAL_TRY(n.context_length, size("max_position_embeddings", family.context_length));
+    const bool has_other_name =
+        !config.has("max_position_embeddings") && config.has("model_max_length");
+    BIFOCAL_TRY(n.context_length,
+                size(has_other_name ? "model_max_length" : "max_position_embeddings",
+                     family.context_length));
     BIFOCAL_TRY(const int64_t d_ff, size("intermediate_size", 0));
     BIFOCAL_TRY(const int64_t heads, size("num_attention_heads", family.n_heads));
     BIFOCAL_TRY(const int64_t kv_heads,
@@ -286,6 +290,33 @@ Status read_sizes(const Family& family, const Fields& config, Hyperparameters& n
     n.d_ff.assign(n.n_layers, d_ff);
     n.n_heads.assign(n.n_layers, heads);
     n.n_kv_heads.assign(n.n_layers, kv_heads);
+    return {};
+}
+
+// Softmax layers whose keys and values come from latent rows; what else config.json says of heads
+// is about other things.
+Status read_latent_keys(const Fields& config, Hyperparameters& n) {
+    LatentKeys& latent = n.latent.emplace();
+    for (auto [key, value] :
+         {std::pair{"kv_lora_rank", &latent.rank}, std::pair{"qk_nope_head_dim", &latent.own_dim},
+          std::pair{"qk_rope_head_dim", &latent.shared_dim},
+          std::pair{"v_head_dim", &latent.value_dim}}) {
+        BIFOCAL_TRY(const auto given, config.integer(key, 1, kMaxSize));
+        if (!given) return config.error(key, "missing");
+        *value = *given;
+    }
+    n.head_dim = latent.own_dim + latent.shared_dim;
+    if (n.n_kv_heads != n.n_heads)
+        return config.error("num_key_value_heads", "differs from num_attention_heads",
+                            fmt::format("{}", n.n_heads[0]), fmt::format("{}", n.n_kv_heads[0]));
+    BIFOCAL_TRY(const auto q_rank, config.integer("q_lora_rank"));
+    if (q_rank)
+        return config.error("q_lora_rank", "not supported", "null", fmt::format("{}", *q_rank));
+    bool has_bias = false, without_positions = true;
+    BIFOCAL_TRY_STATUS(read(config.boolean("attention_bias"), has_bias));
+    if (has_bias) return config.error("attention_bias", "not supported", "false", "true");
+    BIFOCAL_TRY_STATUS(read(config.boolean("mla_use_nope"), without_positions));
+    if (!without_positions) return config.error("mla_use_nope", "not supported", "true", "false");
     return {};
 }
 
@@ -302,6 +333,7 @@ Result<ModelSpec> spec_from_hf(const Family& family, const Fields& config, int64
     Hyperparameters n;
     n.where = config.where();
     BIFOCAL_TRY_STATUS(read_sizes(family, config, n));
+    if (family.latent_keys) BIFOCAL_TRY_STATUS(read_latent_keys(config, n));
     n.norm_eps = family.norm_eps;
     BIFOCAL_TRY_STATUS(read(config.number("rms_norm_eps"), n.norm_eps));
     n.norm_offset = family.norm_offset;

@@ -92,7 +92,8 @@ Result<ModelSpec> make_model_spec(const Family& family, const Hyperparameters& n
     spec.linear = n.linear;
 
     const MixerSpec linear_mixer =
-        n.linear.key_heads > 0 ? native_linear_mixer(n.linear, n.norm_eps) : n.linear_mixer;
+        n.linear.key_heads > 0 ? native_linear_mixer(family.linear_rule, n.linear, n.norm_eps)
+                               : n.linear_mixer;
     for (int64_t i = 0; i < n.n_layers; ++i) {
         LayerSpec layer;
         layer.d_ff = n.d_ff[i];
@@ -112,6 +113,7 @@ Result<ModelSpec> make_model_spec(const Family& family, const Hyperparameters& n
         context.qkv_bias = n.qkv_bias && !n.is_linear[i];
         context.out_bias = n.out_bias && !n.is_linear[i];
         context.output_gate = n.output_gate;
+        context.latent = n.latent;
         context.post_norm = family.post_norms;
         if (any_rope && n.has_rope[i]) {
             BIFOCAL_TRY(context.rope, checked_rope(n, n.is_windowed[i] ? n.window_rope : n.rope,

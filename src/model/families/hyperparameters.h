@@ -32,9 +32,10 @@ struct Hyperparameters {
     std::vector<bool> has_rope;     // [n_layers]
     std::vector<bool> is_linear;    // [n_layers]
     LinearSizes linear;
-    ops::RopeSpec rope, window_rope;  // of full and of windowed layers; rotary_dim 0: whole heads
-    MixerSpec linear_mixer;           // of linear layers, if not the one of `linear`
-    LayerExperts experts;             // [n_layers], or empty: none
+    std::optional<LatentKeys> latent;  // of softmax layers; then head_dim is theirs
+    ops::RopeSpec rope, window_rope;   // of full and of windowed layers; rotary_dim 0: whole heads
+    MixerSpec linear_mixer;            // of linear layers, if not the one of `linear`
+    LayerExperts experts;              // [n_layers], or empty: none
     // Where results do not just add up: of softmax and linear layers, and of feed-forwards.
     std::optional<ops::NormedResidual> softmax_residual, linear_residual, ffn_residual;
     std::vector<int32_t> stop_tokens;

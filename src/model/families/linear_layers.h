@@ -18,6 +18,6 @@ Status read_linear_layers(const Family& family, const gguf::Metadata& metadata,
 // What the sizes must satisfy, however they were read.
 Status check_linear_layers(const Hyperparameters& numbers);
 // The mixer of such a layer.
-MixerSpec native_linear_mixer(const LinearSizes& sizes, double norm_eps);
+MixerSpec native_linear_mixer(LinearRule rule, const LinearSizes& sizes, double norm_eps);
 
 }  // namespace bifocal
