@@ -313,12 +313,12 @@ def renamed(module, names):
     return {ours: state[theirs] for ours, theirs in names.items()}
 
 
-def sublayer(name, module, source, layer, options, weights, oracle, **arguments):
+def sublayer(name, module, source, layer, options, weights, oracle, prefix="linear_attn.", **arguments):
     x = source.normal(TOKENS, layer["d_model"], size=0.7)
     normed = x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + NORM_EPS)
     y = module(normed[None], **arguments)
     y = y[0] if isinstance(y, tuple) else y
-    weights = {f"linear_attn.{key}": value for key, value in weights.items()}
+    weights = {f"{prefix}{key}": value for key, value in weights.items()}
     weights["input_layernorm.weight"] = torch.ones(layer["d_model"])
     write(name, {"kind": "sublayer", "oracle": oracle, "layer": layer | {"norm_eps": NORM_EPS}, "options": options,
                  "weights": {key: {"shape": list(w.shape), "values": numbers(w)} for key, w in weights.items()},
@@ -390,6 +390,25 @@ def kda_layers():
               "kimi_linear", "KimiLinearConfig")
     kda_layer("kda_glm5", "Glm5NextTextLinearAttention", ["linear_attention", "indexed_attention"],
               dict(decay="bounded", decay_bound=-4.0), "glm5_next", "Glm5NextTextConfig", linear_lower_bound=-4.0)
+
+
+def kimi():
+    """The layer of Kimi-Linear as it is, with heads of its own, and its checkpoints' names: transformers puts the three
+    convolutions into one and the decay into a module."""
+    source, heads, head_dim = Source(27), 3, 5
+    module = theirs("kimi_linear", "KimiLinearDeltaAttention", "KimiLinearConfig", 0, hidden_size=16,
+                    linear_num_heads=heads, linear_head_dim=head_dim, linear_conv_kernel_dim=4, rms_norm_eps=1e-3,
+                    num_hidden_layers=2, layer_types=["linear_attention", "full_attention"])
+    randomise(module, source)
+    same = ("q_proj", "k_proj", "v_proj", "b_proj", "g_a_proj", "g_b_proj", "o_norm", "o_proj")
+    weights = renamed(module, {f"{name}.weight": f"{name}.weight" for name in same} | {
+        "f_a_proj.weight": "forget_gate.f_a_proj.weight", "f_b_proj.weight": "forget_gate.f_b_proj.weight",
+        "dt_bias": "forget_gate.dt_bias"}) | {"A_log": module.forget_gate.A_log.flatten()}
+    for part, taps in zip("qkv", module.conv1d.weight.split(heads * head_dim)):
+        weights[f"{part}_conv1d.weight"] = taps
+    sublayer("kda_kimi_native", module, source, LAYER,
+             dict(rule="kda", form="kimi", heads=heads, head_dim=head_dim, norm_eps=1e-3), weights,
+             "transformers KimiLinearDeltaAttention", prefix="self_attn.")
 
 
 def minimax():
@@ -475,7 +494,7 @@ def main():
     for file in OUT.glob("*.json"):
         os.unlink(file)
     for case in (linear_attention, simple_gla, lightning, gla, delta_rules, rwkv6, mlstm, qwen, olmo, kda_layers,
-                 minimax, xlstm, zamba2, gla_layer):
+                 kimi, minimax, xlstm, zamba2, gla_layer):
         case()
     with open(OUT / "versions.json", "w", encoding="utf-8") as file:
         json.dump({name: version(name) for name in PACKAGES}, file, indent=1)

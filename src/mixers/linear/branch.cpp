@@ -56,15 +56,12 @@ void LinearBranch::add_weights(std::vector<WeightSpec>& list) const {
         // What steps and writes may be one projection.
         const bool is_repeated = p == &c.strength_projection && p->name == c.decay_projection.name;
         if (p->n_out == 0 || is_repeated) continue;
-        const std::string last = p->rank > 0 ? p->name + ".1" : p->name;
+        const std::string first = p->first_name(), last = p->last_name();
         const WeightInit from_input = p->starts_at_zero ? WeightInit{} : init::normal(small);
-        if (p->rank > 0) {
-            add(p->name + ".0.weight", {p->rank, M}, from_input);
+        add(first + ".weight", {p->rank > 0 ? p->rank : p->n_out, M}, from_input);
+        if (p->rank > 0)
             add(last + ".weight", {p->n_out, p->rank},
                 init::normal(1 / std::sqrt(static_cast<double>(p->rank))));
-        } else {
-            add(last + ".weight", {p->n_out, M}, from_input);
-        }
         if (p->has_bias) add(last + ".bias", {p->n_out}, p->bias_init);
     }
     if (c.decay == Decay::softplus_rate || c.decay == Decay::bounded_rate) {
@@ -94,9 +91,9 @@ Status LinearBranch::bind(const WeightMap& weights) {
           std::pair{&gate_, &c.gate_projection}}) {
         bound->projection = p;
         if (p->n_out == 0) continue;
-        BIFOCAL_TRY(bound->first, linear(p->rank > 0 ? p->name + ".0" : p->name));
+        BIFOCAL_TRY(bound->first, linear(p->first_name()));
         if (p->rank == 0) continue;
-        BIFOCAL_TRY(bound->second, linear(p->name + ".1"));
+        BIFOCAL_TRY(bound->second, linear(p->last_name()));
     }
     params_ = read_params<float>(c, [&](const std::string& name) {
         const bool has_offset = name.ends_with("q_norm.weight") || name.ends_with("k_norm.weight");

@@ -85,6 +85,24 @@ inline std::vector<ContractCase> linear_cases() {
         c.spec.options["decay"] = "bounded";
         c.spec.options["conv_width"] = 0;
     });
+    add("kda_without_gate_bias", "kda", [](ContractCase& c) {
+        c.spec.options["gate_bias"] = false;
+        c.spec.options["gate_rank"] = 7;
+        c.spec.options["state_heads"] = "kv";
+    });
+    add("kda_kimi", "kda", [](ContractCase& c) {
+        c.spec.options["form"] = "kimi";
+        c.spec.options["heads"] = 5;
+        c.spec.options["head_dim"] = 9;
+        c.runs_long = true;
+    });
+    add("kda_kimi_short_conv", "kda", [](ContractCase& c) {
+        c.spec.options["form"] = "kimi";
+        c.spec.options["heads"] = 3;
+        c.spec.options["head_dim"] = 16;
+        c.spec.options["conv_width"] = 2;
+        c.spec.options["norm_eps"] = 1e-3;
+    });
     add("rwkv6", "rwkv6", runs_long);
     add("rwkv6_kv", "rwkv6", [](ContractCase& c) {
         c.spec.options["state_heads"] = "kv";

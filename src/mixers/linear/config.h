@@ -52,7 +52,7 @@ enum class OutputNorm : uint8_t {
 };
 enum class OutputGate : uint8_t { none, sigmoid, silu };
 
-// A projection of the normed input, `rank` > 0: through two factors NAME.0 and NAME.1.
+// A projection of the normed input, `rank` > 0: through two factors.
 struct Projection {
     std::string name;  // relative to the layer; empty: there is none
     int64_t n_out = 0;
@@ -61,6 +61,16 @@ struct Projection {
     bool has_tanh = false;        // between the factors
     bool starts_at_zero = false;  // when a layer is converted: its matrix, of two the first
     WeightInit bias_init = {};    // and its bias
+    // Names of the factors that have their own; else they are NAME.0 and NAME.1.
+    std::string first_factor = {}, last_factor = {};
+
+    // What multiplies the input, and what gives the n_out numbers; without a rank they are one.
+    std::string first_name() const {
+        return rank == 0 ? name : first_factor.empty() ? name + ".0" : first_factor;
+    }
+    std::string last_name() const {
+        return rank == 0 ? name : last_factor.empty() ? name + ".1" : last_factor;
+    }
 };
 
 struct LinearConfig {
@@ -83,8 +93,9 @@ struct LinearConfig {
     int64_t conv_width = 0;    // 0: no convolution; its result goes through silu
     bool conv_bias = false;
     Activation qk_activation = Activation::none, v_activation = Activation::none;
-    bool has_qk_norm = false;  // the layer's
-    bool has_rope = false;     // the layer's
+    bool has_qkv_bias = false;  // the layer's
+    bool has_qk_norm = false;   // the layer's
+    bool has_rope = false;      // the layer's
     FeatureMap feature_map = FeatureMap::identity;
     bool has_l2_norm = false;       // of the features of q and k
     bool decays_from_keys = false;  // the decay's pre-activation is k as projected

@@ -49,8 +49,8 @@ const std::vector<std::string>& recurrences() {
 }
 const std::vector<std::string>& sublayers() {
     static const std::vector<std::string> names{
-        "gdn_olmo_hybrid", "gdn_qwen3_5",       "gdn_qwen3_next", "gla_fla",     "kda_glm5",
-        "kda_kimi_linear", "lightning_minimax", "mamba2_zamba2",  "mlstm_xlstm",
+        "gdn_olmo_hybrid", "gdn_qwen3_5",     "gdn_qwen3_next",    "gla_fla",       "kda_glm5",
+        "kda_kimi_linear", "kda_kimi_native", "lightning_minimax", "mamba2_zamba2", "mlstm_xlstm",
     };
     return names;
 }

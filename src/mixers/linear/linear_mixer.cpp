@@ -50,7 +50,7 @@ std::vector<WeightSpec> LinearMixer::weights() const {
             return init;
         };
         list.push_back({c.qkv_prefix + name + ".weight", {n_out, M}, true, begin(".weight")});
-        if (context_.qkv_bias && !c.is_fused && !c.packs_heads)
+        if (c.has_qkv_bias)
             list.push_back({c.qkv_prefix + name + ".bias", {n_out}, true, begin(".bias")});
     };
     if (c.is_fused) {

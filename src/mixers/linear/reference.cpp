@@ -123,12 +123,12 @@ class Run {
         const auto extra = [&](Flat<R>& flat, const Projection& p, int64_t width,
                                const ReferenceRows<R>& in) {
             if (p.n_out == 0) return zero(flat, width);
-            if (p.rank == 0) return fill(flat, through(in, p.name), 0, p.n_out);
-            ReferenceRows<R> low = through(in, p.name + ".0");
+            if (p.rank == 0) return fill(flat, through(in, p.first_name()), 0, p.n_out);
+            ReferenceRows<R> low = through(in, p.first_name());
             if (p.has_tanh)
                 for (auto& row : low)
                     for (R& value : row) value = std::tanh(value);
-            fill(flat, through(low, p.name + ".1"), 0, p.n_out);
+            fill(flat, through(low, p.last_name()), 0, p.n_out);
         };
         const int64_t channels = c_.recurrence.decays_by_channel ? c_.key_dim() : 1;
         extra(decay_, c_.decay_projection, c_.n_states * channels, input(ShiftFor::decay));

@@ -40,6 +40,7 @@ void fill_lightning(LinearConfig& config, const LayerContext& layer, OptionReade
         config.prefix = config.qkv_prefix = "self_attn.";
         config.out_name = "out_proj";
         config.n_key = config.n_value = config.n_query;
+        config.has_qkv_bias = false;
     }
     fill_output(config, OutputNorm::rms_all, "norm", OutputGate::sigmoid, {.name = "output_gate"});
     if (!config.is_far) config.output_norm_eps = options.number("norm_eps", 1e-6, 1e-12, 1e-2);

@@ -75,6 +75,7 @@ void fill_retrofit(LinearConfig& config, const LayerContext& layer, OptionReader
     config.n_query = layer.n_heads;
     config.n_key = config.n_value = layer.n_kv_heads;
     config.n_states = states == "q" ? layer.n_heads : layer.n_kv_heads;
+    config.has_qkv_bias = layer.qkv_bias;
     config.head_dim = layer.head_dim;
     config.recurrence.key_dim = config.recurrence.value_dim = layer.head_dim;
     config.recurrence.n_queries = config.n_query / config.n_states;

@@ -24,10 +24,10 @@ BranchTraining::BranchTraining(LinearConfig config, LayerContext context)
 }
 
 BranchTraining::Factors BranchTraining::factors_of(const Projection& p) const {
-    const std::string name = config_.prefix + p.name;
+    const std::string first = config_.prefix + p.first_name();
     if (p.n_out == 0) return {};
-    if (p.rank == 0) return {{name, context_.d_model, p.n_out}, {}};
-    return {{name + ".0", context_.d_model, p.rank}, {name + ".1", p.rank, p.n_out}};
+    if (p.rank == 0) return {{first, context_.d_model, p.n_out}, {}};
+    return {{first, context_.d_model, p.rank}, {config_.prefix + p.last_name(), p.rank, p.n_out}};
 }
 
 void BranchTraining::add_state(StateLayout& layout, DType dtype) const {
