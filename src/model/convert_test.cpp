@@ -56,9 +56,9 @@ std::string golden(const std::string& name) {
 }
 
 TEST_F(Convert, AWindowedStudentIsItsTeacherBitByBit) {
-    for (const char* name :
-         {"llama", "llama_tied", "llama3_rope", "mistral", "phi3", "qwen2", "qwen3", "smollm3",
-          "gemma3", "gpt_oss", "gpt_oss_mxfp4", "qwen3_5", "qwen3_5_whole", "qwen3_next"}) {
+    for (const char* name : {"llama", "llama_tied", "llama3_rope", "mistral", "phi3", "qwen2",
+                             "qwen3", "smollm3", "gemma3", "gpt_oss", "gpt_oss_mxfp4", "qwen3_5",
+                             "qwen3_5_whole", "qwen3_next", "kimi_linear"}) {
         for (const std::string attention :
              {"sliding_window:window=9", "sliding_window:window=12,sink_tokens=4", "full"}) {
             convert(golden(name), attention);

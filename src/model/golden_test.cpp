@@ -39,6 +39,7 @@ const char* const kCases[] = {
     "qwen3_5_whole",
     "qwen3_next",
     "qwen3_next_experts",
+    "kimi_linear",
 };
 
 class GoldenModel : public ::testing::TestWithParam<const char*> {};
@@ -101,7 +102,8 @@ TEST(Golden, ReplacedLayoutsEqualExplicitMasks) {
         {"llama_tied", "window=9"},
         {"llama_tied", "window=6,sink_tokens=3"},
         {"gpt_oss", "window=6,sink_tokens=3,sink=learned"},
-        {"qwen3_5", "window=7,sink_tokens=2"}};
+        {"qwen3_5", "window=7,sink_tokens=2"},
+        {"kimi_linear", "window=7,sink_tokens=2"}};
     for (const auto& [name, layout] : cases) {
         const Golden golden = golden_of(name);
         const Model model = load_exact(kFolder + name, {.attention = "sliding_window:" + layout});
