@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "core/dequant.h"
 #include "model/stored_experts.h"
 
 namespace bifocal {
@@ -64,13 +65,19 @@ Result<std::unique_ptr<ops::Experts>> build_experts(const ModelSpec& spec, Weigh
     ExpertBuilder builder{stored, precision, layer, info};
     auto made = std::make_unique<ops::Experts>();
     made->n_used = experts.n_used;
-    made->weighs_chosen = experts.weighs_chosen;
+    made->gating = experts.gating;
     made->activation = experts.activation;
 
     BIFOCAL_TRY(made->router, builder.linear("router", stored.router(), stored.router_bias()));
     info.weights.push_back(fmt::format("router {} [{}]", dtype_info(stored.router().dtype).name,
                                        fmt::join(stored.router().shape, ", ")));
     builder.note("router", made->router);
+    if (const Tensor& correction = stored.correction(); !correction.bytes.empty()) {
+        made->correction.resize(static_cast<size_t>(experts.n_experts));
+        dequantise_row(correction.dtype, correction.bytes.data(), made->correction);
+        info.weights.push_back(fmt::format("router_correction {} [{}]",
+                                           dtype_info(correction.dtype).name, experts.n_experts));
+    }
     for (int64_t e = 0; e < experts.n_experts; ++e) {
         BIFOCAL_TRY(ops::Expert expert, builder.expert(
                                             fmt::format("experts.{}", e),
@@ -85,7 +92,10 @@ Result<std::unique_ptr<ops::Experts>> build_experts(const ModelSpec& spec, Weigh
                     builder.expert(
                         "shared_expert", [&](Part part) { return stored.shared_weight(part); },
                         [](Part) { return Tensor{}; }));
-        BIFOCAL_TRY(shared.gate, builder.linear("shared_expert_gate", stored.shared_gate(), {}));
+        if (!stored.shared_gate().bytes.empty()) {
+            BIFOCAL_TRY(shared.gate,
+                        builder.linear("shared_expert_gate", stored.shared_gate(), {}));
+        }
         builder.note("shared_expert", shared.expert, 0);
         made->shared = std::move(shared);
     }

@@ -1,6 +1,5 @@
-// Qwen3-Next's experts from their configuration to their sum, against transformers
-// (tools/golden/experts.py), in every form that checkpoints store them in; and what configurations
-// say about experts.
+// Experts of Qwen3-Next and Kimi-Linear from their configuration to their sum, against transformers
+// (tools/golden/experts.py), in every form that checkpoints store them in.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,6 +10,8 @@
 #include "formats/safetensors/file.h"
 #include "model/build_experts.h"
 #include "model/families/experts.h"
+#include "model/identity.h"
+#include "model/stored_experts.h"
 #include "model/testing/golden.h"
 #include "ops/testing/exec.h"
 
@@ -20,21 +21,23 @@ namespace {
 using json::Fields;
 using json::Json;
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::UnorderedElementsAreArray;
 
-const std::string kBlock = std::string(BIFOCAL_SOURCE_DIR) + "/tests/golden/experts/";
-
-Result<LayerExperts> read(const ExpertFamily& family, const Json& config, int64_t n_layers) {
-    return experts_from_hf(family, Fields::of(config, "config.json").value(), n_layers);
-}
+const std::string kBlocks = std::string(BIFOCAL_SOURCE_DIR) + "/tests/golden/experts/";
 
 struct Block {
-    safetensors::File file = safetensors::File::open(kBlock + "qwen3_next.safetensors").value();
+    const ExpertFamily* family;
+    safetensors::File file;
     Json config = Json::parse(file.metadata().at("about"))["config"];
     Checkpoint checkpoint{{}, "block", false, false};
     ModelSpec spec;
 
-    Block() {
+    explicit Block(const std::string& name = "qwen3_next",
+                   const ExpertFamily& of_family = kQwenExperts)
+        : family(&of_family),
+          file(safetensors::File::open(kBlocks + name + ".safetensors").value()) {
         for (const safetensors::TensorInfo& info : file.tensors())
             if (info.name.starts_with("model."))
                 checkpoint.tensors.emplace(info.name, file.tensor(info.name).value());
@@ -42,9 +45,11 @@ struct Block {
     }
     void describe() {
         spec.d_model = config["hidden_size"];
-        const LayerExperts layers = read(kQwenExperts, config, 4).value();
-        spec.layers.assign(4, {});
-        for (size_t i = 0; i < 4; ++i) spec.layers[i].experts = layers[i];
+        const int64_t n_layers = config["num_hidden_layers"];
+        const LayerExperts layers =
+            experts_from_hf(*family, Fields::of(config, "config.json").value(), n_layers).value();
+        spec.layers.assign(layers.size(), {});
+        for (size_t i = 0; i < layers.size(); ++i) spec.layers[i].experts = layers[i];
     }
     // All experts of a projection one after the other; `parts` of them side by side for each.
     Tensor all(const std::vector<std::string>& parts) {
@@ -150,38 +155,71 @@ TEST(Experts, WhatAGgufFileCanGetWrong) {
                 AllOf(HasSubstr(up), HasSubstr("got [7, 12, 32]")));
 }
 
-TEST(ExpertsConfig, Qwen3Next) {
-    const LayerExperts layers = read(kQwenExperts, Block().config, 8).value();
-    for (const int64_t i : {0, 2, 3, 4, 6}) EXPECT_FALSE(layers[i]) << i;  // every second; not 3
-    ASSERT_TRUE(layers[1] && layers[5] && layers[7]);
-    EXPECT_EQ(layers[1]->n_experts, 7);
-    EXPECT_EQ(layers[1]->n_used, 3);
-    EXPECT_EQ(layers[1]->d_ff, 12);
-    EXPECT_EQ(layers[1]->d_ff_shared, 28);
-    EXPECT_TRUE(layers[1]->weighs_chosen);
-    EXPECT_FALSE(layers[1]->has_biases);
+Block kimi_block() {
+    return Block("kimi_linear", kKimiExperts);
 }
 
-TEST(ExpertsConfig, NumbersThatNoModelCanHave) {
-    const auto message = [](const ExpertFamily& family, auto edit) {
-        Json config{{"num_local_experts", 6}, {"num_experts_per_tok", 2}, {"intermediate_size", 8}};
-        edit(config);
-        const auto layers = read(family, config, 2);
-        return layers.ok() ? "accepted" : layers.error().message();
+TEST(KimiExperts, OfTheBestGroups) {
+    kimi_block().expect_output("y");
+}
+
+TEST(KimiExperts, OfOneGroup) {
+    Block block = kimi_block();
+    block.config["num_expert_group"] = block.config["topk_group"] = 1;
+    block.describe();
+    block.expect_output("y_one_group");
+}
+
+TEST(KimiExperts, WeightsThatDoNotSumToTheScale) {
+    Block block = kimi_block();
+    block.config["moe_renormalize"] = false;
+    block.describe();
+    block.expect_output("y_plain");
+}
+
+// What `convert` carries and `inspect` lists.
+TEST(KimiExperts, NoTensorIsLeftBehind) {
+    const Block block = kimi_block();
+    WeightFinder finder(block.checkpoint, block.spec);
+    const StoredExperts stored = StoredExperts::find(finder, block.spec, 1).value();
+    std::vector<std::string> names, expected;
+    for (const auto& [name, tensor] : stored.tensors()) names.push_back("model.layers.1." + name);
+    for (const auto& [name, tensor] : block.checkpoint.tensors) expected.push_back(name);
+    EXPECT_THAT(names, UnorderedElementsAreArray(expected));
+    LayerInfo info;
+    ASSERT_TRUE(build_experts(block.spec, finder, Precision::exact, 1, info).ok());
+    EXPECT_THAT(info.weights,
+                ElementsAre("router f32 [16, 16]", "router_correction f32 [16]",
+                            "experts.gate f32 [16, 8, 16]", "experts.up f32 [16, 8, 16]",
+                            "experts.down f32 [16, 16, 8]", "shared_expert.gate f32 [16, 16]",
+                            "shared_expert.up f32 [16, 16]", "shared_expert.down f32 [16, 16]"));
+}
+
+TEST(KimiExperts, WhatAFolderCanGetWrong) {
+    const auto message = [](const std::string& name, int64_t rows) {
+        Block block = kimi_block();
+        WeightMap& tensors = block.checkpoint.tensors;
+        const std::string full = "model.layers.1.block_sparse_moe." + name;
+        if (rows == 0) tensors.erase(full);
+        if (rows > 0) tensors[full] = tensors[full].rows(0, rows);
+        WeightFinder finder(block.checkpoint, block.spec);
+        LayerInfo info;
+        const auto built = build_experts(block.spec, finder, Precision::exact, 1, info);
+        return built.ok() ? "accepted" : built.error().message();
     };
-    EXPECT_EQ(message(kGptOssExperts, [](Json&) {}), "accepted");
-    EXPECT_THAT(message(kGptOssExperts, [](Json& c) { c["num_experts_per_tok"] = 7; }),
-                AllOf(HasSubstr("num_experts_per_tok"), HasSubstr("expected at most 6, got 7")));
-    EXPECT_THAT(message(kGptOssExperts, [](Json& c) { c["num_experts"] = 5; }),
-                AllOf(HasSubstr("num_experts"), HasSubstr("expected 6, got 5")));
-    EXPECT_THAT(message(kGptOssExperts, [](Json& c) { c["num_local_experts"] = 0; }),
-                HasSubstr("num_local_experts"));
-    EXPECT_THAT(message(kGptOssExperts, [](Json& c) { c.erase("num_local_experts"); }),
-                AllOf(HasSubstr("num_local_experts"), HasSubstr("missing")));
-    EXPECT_THAT(message(kGptOssExperts, [](Json& c) { c["swiglu_limit"] = 6.5; }),
-                AllOf(HasSubstr("swiglu_limit"), HasSubstr("got 6.5")));
-    EXPECT_THAT(message(kQwenExperts, [](Json&) {}),
-                AllOf(HasSubstr("moe_intermediate_size"), HasSubstr("missing")));
+    for (const char* name : {"gate.e_score_correction_bias", "experts.15.w3.weight",
+                             "shared_experts.down_proj.weight"}) {
+        EXPECT_THAT(message(name, 0), AllOf(HasSubstr("missing tensor"), HasSubstr(name)));
+        EXPECT_THAT(message(name, 7), AllOf(HasSubstr(name), HasSubstr("got [7")));
+    }
+}
+
+// Two sequences may not go on from each other's snapshots.
+TEST(KimiExperts, TheGatingIsPartOfTheModelsIdentity) {
+    Block block = kimi_block();
+    const uint64_t identity = model_identity(block.spec, {});
+    block.spec.layers[1].experts->gating.scale = 2;
+    EXPECT_NE(model_identity(block.spec, {}), identity);
 }
 
 }  // namespace

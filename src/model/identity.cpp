@@ -38,8 +38,12 @@ std::string numbers_of(const ModelSpec& spec) {
         if (layer.experts) {
             const ExpertsSpec& e = *layer.experts;
             text += fmt::format("experts {} {} {} {} {} {} {}\n", e.n_experts, e.n_used, e.d_ff,
-                                e.d_ff_shared, e.weighs_chosen, e.has_biases,
+                                e.d_ff_shared, e.gating.sums_to_one, e.has_biases,
                                 static_cast<int>(e.activation));
+            const ops::Gating& g = e.gating;
+            if (g != ops::Gating{.sums_to_one = g.sums_to_one})
+                text += fmt::format("gating {} {} {} {}\n", static_cast<int>(g.scores), g.scale,
+                                    g.n_groups, g.n_groups_used);
         }
         for (const auto& residual : {c.residual, layer.ffn_residual})
             if (residual)

@@ -17,9 +17,10 @@ namespace bifocal {
 // empty: it has none.
 struct ExpertNames {
     std::string_view router = {};
+    std::string_view correction = {};  // of ranks, ops/gating.h; the whole name
     std::string_view experts = {};
     std::string_view gate = "gate_proj", up = "up_proj", down = "down_proj";  // of one expert
-    std::string_view shared = {}, shared_gate = {};
+    std::string_view shared = {}, shared_gate = {};  // its parts are called gate_proj...
     // Tensors of all experts, "gate_up_proj" and "down_proj": [E, M, 2F], where columns of gate and
     // up take turns, and [E, F, M]; else [E, 2F, M], gate before up, and [E, M, F].
     bool is_interleaved = false;
@@ -31,7 +32,7 @@ struct ExpertsSpec {
     int64_t n_used = 0;       // K, for each token
     int64_t d_ff = 0;         // F of one expert
     int64_t d_ff_shared = 0;  // of the one that all tokens go through; 0: none
-    bool weighs_chosen = true;
+    ops::Gating gating;
     bool has_biases = false;  // router and experts
     ops::Activation activation = ops::Activation::silu;
     ExpertNames names;

@@ -75,6 +75,9 @@ class StoredExperts::Search {
     Status find_router() {
         const std::string name(x_.names.router);
         BIFOCAL_TRY(found_.router_, take(name + ".weight", "ffn_gate_inp.weight", {E_, M_}));
+        if (!x_.names.correction.empty()) {
+            BIFOCAL_TRY(found_.correction_, take(std::string(x_.names.correction), {E_}));
+        }
         if (!x_.has_biases) return {};
         BIFOCAL_TRY(found_.router_bias_, take(name + ".bias", "ffn_gate_inp.bias", {E_}));
         return {};
@@ -86,9 +89,10 @@ class StoredExperts::Search {
         for (const Part part : {gate, up, down}) {
             const Shape shape = part == down ? Shape{M_, F} : Shape{F, M_};
             BIFOCAL_TRY(found_.shared_[part],
-                        take(fmt::format("{}.{}.weight", x_.names.shared, name_of(part)),
-                             fmt::format("ffn_{}_shexp.weight", kGgufNames[part]), shape));
+                        take(fmt::format("{}.{}_proj.weight", x_.names.shared, kPartNames[part]),
+                             fmt::format("ffn_{}_shexp.weight", kPartNames[part]), shape));
         }
+        if (x_.names.shared_gate.empty()) return {};
         // A single row, which GGUF files write as a vector.
         const Shape row = finder_.is_gguf() ? Shape{M_} : Shape{1, M_};
         BIFOCAL_TRY(found_.shared_gate_, take(fmt::format("{}.weight", x_.names.shared_gate),
@@ -101,7 +105,7 @@ class StoredExperts::Search {
     Status find_stacked() {
         for (const Part part : {gate, up, down}) {
             Projection& p = found_.parts_[part];
-            const std::string name = fmt::format("ffn_{}_exps", kGgufNames[part]);
+            const std::string name = fmt::format("ffn_{}_exps", kPartNames[part]);
             BIFOCAL_TRY(const Tensor all, take(name + ".weight", {E_, p.n_out, p.n_in}));
             p.weights = one_each(all);
             if (!x_.has_biases) continue;
@@ -176,7 +180,7 @@ class StoredExperts::Search {
         return share_gate_up(codes[0], &scales[0]);
     }
 
-    static constexpr std::string_view kGgufNames[] = {"gate", "up", "down"};
+    static constexpr std::string_view kPartNames[] = {"gate", "up", "down"};
 
     WeightFinder& finder_;
     int64_t layer_;

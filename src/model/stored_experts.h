@@ -20,12 +20,13 @@ class StoredExperts {
 
     const Tensor& router() const { return router_; }            // [E, M]
     const Tensor& router_bias() const { return router_bias_; }  // [E], or no bytes
+    const Tensor& correction() const { return correction_; }    // [E], or no bytes
     // Of expert e: [F, M], [F, M], [M, F]. Copies unless they are rows of what is stored.
     Tensor weight(Part part, int64_t e) const;
     Tensor bias(Part part, int64_t e) const;  // [F], [F], [M], or no bytes
     // Of the expert that all tokens go through; no bytes: there is none.
     const Tensor& shared_weight(Part part) const { return shared_[part]; }
-    const Tensor& shared_gate() const { return shared_gate_; }  // [1, M]
+    const Tensor& shared_gate() const { return shared_gate_; }  // [1, M], or no bytes
 
     // All of the above as stored, named relative to the layer.
     const std::vector<std::pair<std::string, Tensor>>& tensors() const { return tensors_; }
@@ -41,7 +42,7 @@ class StoredExperts {
     };
     class Search;
 
-    Tensor router_, router_bias_, shared_[3], shared_gate_;
+    Tensor router_, router_bias_, correction_, shared_[3], shared_gate_;
     Projection parts_[3];
     std::vector<std::pair<std::string, Tensor>> tensors_;
 };

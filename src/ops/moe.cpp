@@ -9,28 +9,6 @@
 
 namespace bifocal::ops {
 
-void choose_experts(std::span<const float> logits, bool weighs_chosen, std::span<int32_t> chosen,
-                    std::span<float> weights) {
-    // Those found so far, largest first.
-    size_t n = 0;
-    for (size_t e = 0; e < logits.size(); ++e) {
-        if (n == chosen.size() && !(logits[e] > logits[chosen[n - 1]])) continue;
-        size_t at = n < chosen.size() ? n++ : n - 1;
-        for (; at > 0 && logits[e] > logits[chosen[at - 1]]; --at) chosen[at] = chosen[at - 1];
-        chosen[at] = static_cast<int32_t>(e);
-    }
-    const float top = logits[chosen[0]];
-    std::ranges::sort(chosen);
-    float total = 0;
-    if (!weighs_chosen)
-        for (const float logit : logits) total += std::exp(logit - top);
-    for (size_t k = 0; k < chosen.size(); ++k) {
-        weights[k] = std::exp(logits[chosen[k]] - top);
-        if (weighs_chosen) total += weights[k];
-    }
-    for (float& weight : weights) weight /= total;
-}
-
 namespace {
 
 // Experts whose gate and up one call of linear_forward takes.
@@ -69,13 +47,13 @@ Routing route(const Experts& moe, View<const float, 2> x, Exec& exec) {
     routing.first = exec.workspace.take<int32_t>(E + 1);
     routing.members = exec.workspace.take<int32_t>(N * K);
     const Workspace::Frame frame(exec.workspace);
-    const View<float, 2> logits = take_rows(N, E, exec);
+    const View<float, 2> logits = take_rows(N, E, exec), ranks = take_rows(N, E, exec);
     const LinearCall call{&moe.router, logits};
     linear_forward(x, {&call, 1}, exec);
     exec.pool.parallel_for(N, 16, [&](int64_t begin, int64_t end, int) {
         for (int64_t t = begin; t < end; ++t)
-            choose_experts(logits.row(t), moe.weighs_chosen, routing.chosen.row(t),
-                           routing.weights.row(t));
+            choose_experts(moe.gating, logits.row(t), moe.correction, ranks.row(t),
+                           routing.chosen.row(t), routing.weights.row(t));
     });
 
     std::ranges::fill(routing.first, 0);
@@ -157,11 +135,15 @@ void run_grouped(const Experts& moe, const Routing& routing, View<const float, 2
 void run_shared(const Experts& moe, View<const float, 2> x, const Scratch& scratch,
                 View<float, 2> y, Exec& exec) {
     const int64_t N = x.shape[0];
+    run_expert(moe.shared->expert, moe.activation, x, scratch, scratch.out, exec);
+    if (!moe.shared->gate) {
+        for (int64_t t = 0; t < N; ++t) axpy(1, scratch.out.row(t).data(), y.row(t));
+        return;
+    }
     const Workspace::Frame frame(exec.workspace);
     const View<float, 2> open = take_rows(N, 1, exec);
-    const LinearCall call{&moe.shared->gate, open};
+    const LinearCall call{&*moe.shared->gate, open};
     linear_forward(x, {&call, 1}, exec);
-    run_expert(moe.shared->expert, moe.activation, x, scratch, scratch.out, exec);
     for (int64_t t = 0; t < N; ++t)
         axpy(1 / (1 + std::exp(-open(t, 0))), scratch.out.row(t).data(), y.row(t));
 }
@@ -200,15 +182,17 @@ size_t Experts::workspace_bytes(int64_t n_rows) const {
         std::max(linear_workspace_bytes(n_rows, M), linear_workspace_bytes(n_rows, F));
     const size_t scratch = 2 * float_bytes(n_rows * M) +
                            2 * float_bytes(std::max(n_rows, n_used) * F) + float_bytes(n_rows);
-    return routing + std::max(float_bytes(n_rows * E), scratch) + product;
+    return routing + std::max(2 * float_bytes(n_rows * E), scratch) + product;
 }
 
 int64_t Experts::weight_bytes() const {
     const auto bytes = [](const Expert& expert) {
         return expert.gate.weight_bytes() + expert.up.weight_bytes() + expert.down.weight_bytes();
     };
-    return router.weight_bytes() + n_used * bytes(experts[0]) +
-           (shared ? bytes(shared->expert) + shared->gate.weight_bytes() : 0);
+    int64_t total = router.weight_bytes() + n_used * bytes(experts[0]);
+    if (shared) total += bytes(shared->expert);
+    if (shared && shared->gate) total += shared->gate->weight_bytes();
+    return total;
 }
 
 }  // namespace bifocal::ops

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ops/activation.h"
+#include "ops/gating.h"
 #include "ops/linear.h"
 
 namespace bifocal::ops {
@@ -17,20 +18,18 @@ struct Expert {
     Linear gate, up, down;  // [F, M], [F, M], [M, F]
 };
 
-// One that every token goes through: σ(gate x) e(x).
+// One that every token goes through: σ(gate x) e(x), or e(x) without a gate.
 struct SharedExpert {
     Expert expert;
-    Linear gate;  // [1, M]
+    std::optional<Linear> gate = {};  // [1, M]
 };
 
 struct Experts {
     Linear router;                // [E, M]
     std::vector<Expert> experts;  // [E]
     int64_t n_used = 0;           // K, for each token
-    // Weights of a token's K largest logits: softmax over these K alone, which is also what the
-    // softmax over all E gives when it is divided by the sum of the chosen; else the latter as it
-    // is.
-    bool weighs_chosen = true;
+    Gating gating;
+    std::vector<float> correction;  // [E] of ranks; or empty
     Activation activation = Activation::silu;
     std::optional<SharedExpert> shared;
 
@@ -39,10 +38,5 @@ struct Experts {
     size_t workspace_bytes(int64_t n_rows) const;
     int64_t weight_bytes() const;  // read for one token
 };
-
-// The experts of one token: the `chosen.size()` largest logits, the first of equal ones, in
-// ascending order of their numbers. logits: [E]; chosen, weights: [K]
-void choose_experts(std::span<const float> logits, bool weighs_chosen, std::span<int32_t> chosen,
-                    std::span<float> weights);
 
 }  // namespace bifocal::ops

@@ -6,25 +6,23 @@
 
 #include <cmath>
 #include <cstring>
-#include <limits>
-#include <numeric>
 #include <random>
 
 #include "core/dequant.h"
 #include "core/testing/random_blocks.h"
 #include "ops/ffn.h"
 #include "ops/testing/exec.h"
+#include "ops/testing/gating.h"
 
 namespace bifocal::ops {
 namespace {
 
-constexpr int64_t kExperts = 7;
-
 struct Setup {
     DType dtype = DType::f32;
     Precision precision = Precision::exact;
-    int64_t n_used = 3, d_model = 24, d_ff = 40, d_ff_shared = 0;
-    bool weighs_chosen = true, has_bias = false;
+    int64_t n_experts = 7, n_used = 3, d_model = 24, d_ff = 40, d_ff_shared = 0;
+    bool has_bias = false, has_correction = false, shared_is_gated = true;
+    Gating gating = {};
     Activation activation = Activation::silu;
 };
 
@@ -94,34 +92,32 @@ struct Reference {
     std::vector<ReferenceExpert> experts;
     std::optional<ReferenceExpert> shared;
     std::optional<Product> shared_gate;
+    std::vector<float> correction;
 
-    explicit Reference(const Setup& s) : setup(s), router(kExperts, s.d_model, s, DType::f32, rng) {
-        for (int64_t e = 0; e < kExperts; ++e) experts.emplace_back(s, s.d_ff, rng);
+    explicit Reference(const Setup& s)
+        : setup(s), router(s.n_experts, s.d_model, s, DType::f32, rng) {
+        for (int64_t e = 0; e < s.n_experts; ++e) experts.emplace_back(s, s.d_ff, rng);
+        if (s.has_correction) correction.resize(experts.size());
+        for (float& v : correction) v = testing::random_unit(rng);
         if (s.d_ff_shared == 0) return;
         shared.emplace(s, s.d_ff_shared, rng);
-        shared_gate.emplace(1, s.d_model, s, DType::f32, rng);
+        if (s.shared_is_gated) shared_gate.emplace(1, s.d_model, s, DType::f32, rng);
     }
 
     // What experts add to a row.
     std::vector<double> of(const float* row, bool rounds = false) const {
         const std::vector<double> x(row, row + setup.d_model);
-        const std::vector<double> logits = router.of(x);
-        std::vector<int> order(kExperts);
-        std::iota(order.begin(), order.end(), 0);
-        std::ranges::stable_sort(order, [&](int a, int b) { return logits[a] > logits[b]; });
-        double total = 0;
-        for (int64_t k = 0; k < (setup.weighs_chosen ? setup.n_used : kExperts); ++k)
-            total += std::exp(logits[order[k]]);
+        const std::vector<double> weights =
+            testing::reference_weights(setup.gating, setup.n_used, router.of(x), correction);
         std::vector<double> y(x.size());
         const auto add = [&](double weight, const std::vector<double>& term) {
             for (size_t i = 0; i < y.size(); ++i) y[i] += weight * term[i];
         };
-        for (int64_t k = 0; k < setup.n_used; ++k)
-            add(std::exp(logits[order[k]]) / total,
-                experts[order[k]].of(x, setup.activation, rounds));
+        for (size_t e = 0; e < experts.size(); ++e)
+            if (weights[e] > 0) add(weights[e], experts[e].of(x, setup.activation, rounds));
         if (shared) {
-            const double open = shared_gate->of(x)[0];
-            add(1 / (1 + std::exp(-open)), shared->of(x, setup.activation, rounds));
+            const double open = shared_gate ? 1 / (1 + std::exp(-shared_gate->of(x)[0])) : 1;
+            add(open, shared->of(x, setup.activation, rounds));
         }
         return y;
     }
@@ -132,9 +128,11 @@ struct Reference {
         moe.router = std::move(router.linear);
         for (ReferenceExpert& expert : experts) moe.experts.push_back(expert.take());
         moe.n_used = setup.n_used;
-        moe.weighs_chosen = setup.weighs_chosen;
+        moe.gating = setup.gating;
+        moe.correction = correction;
         moe.activation = setup.activation;
-        if (shared) moe.shared = SharedExpert{shared->take(), std::move(shared_gate->linear)};
+        if (shared) moe.shared = SharedExpert{shared->take()};
+        if (shared_gate) moe.shared->gate = std::move(shared_gate->linear);
         return moe;
     }
 };
@@ -188,7 +186,15 @@ TEST(Experts, WeighTheChosenAlone) {
     judge({});
 }
 TEST(Experts, WeighByTheSoftmaxOverAll) {
-    judge({.weighs_chosen = false});
+    judge({.gating = {.sums_to_one = false}});
+}
+TEST(Experts, WeighBySigmoidsOfCorrectedRanks) {
+    judge({.has_correction = true, .gating = {.scores = Gating::Scores::sigmoid, .scale = 2.446f}});
+}
+TEST(Experts, OfTheBestGroups) {
+    judge({.n_experts = 8,
+           .has_correction = true,
+           .gating = {.scores = Gating::Scores::sigmoid, .n_groups = 4, .n_groups_used = 2}});
 }
 TEST(Experts, BiasesAndClampedSwiglu) {
     judge({.has_bias = true, .activation = Activation::clamped_swiglu});
@@ -196,10 +202,14 @@ TEST(Experts, BiasesAndClampedSwiglu) {
 TEST(Experts, ASharedOneBesides) {
     judge({.d_ff_shared = 17});
     judge({.d_ff_shared = 64});
+    judge({.d_ff_shared = 64, .shared_is_gated = false});
 }
 TEST(Experts, OneOrAllOfThem) {
     judge({.n_used = 1});
-    judge({.n_used = kExperts, .weighs_chosen = false});
+    judge({.n_used = 7, .gating = {.sums_to_one = false}});
+}
+TEST(Experts, ManyNarrowOnes) {
+    judge({.n_experts = 100, .d_model = 8, .d_ff = 8});
 }
 TEST(Experts, EveryStoredType) {
     for (const DType dtype :
@@ -220,31 +230,6 @@ TEST(Experts, Int8Activations) {
                .d_ff_shared = 32,
                .has_bias = true,
                .activation = Activation::clamped_swiglu});
-}
-
-TEST(ChooseExperts, TheLargestTheFirstOfEqualOnesInOrder) {
-    const std::vector<float> logits{1, 3, 2, 3, 0, 2};
-    std::vector<int32_t> chosen(3);
-    std::vector<float> weights(3);
-    choose_experts(logits, true, chosen, weights);
-    EXPECT_EQ(chosen, (std::vector<int32_t>{1, 2, 3}));
-    EXPECT_NEAR(weights[0] + weights[1] + weights[2], 1, 1e-6);
-    EXPECT_NEAR(weights[1] / weights[0], std::exp(-1.0), 1e-6);
-    choose_experts(logits, false, chosen, weights);
-    EXPECT_LT(weights[0] + weights[1] + weights[2], 0.95);
-}
-
-TEST(ChooseExperts, NoNumberStillNamesExpertsThatAreThere) {
-    constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
-    constexpr float kInf = std::numeric_limits<float>::infinity();
-    for (const float odd : {kNaN, kInf, -kInf}) {
-        const std::vector<float> logits(5, odd);
-        std::vector<int32_t> chosen(2, -1);
-        std::vector<float> weights(2);
-        choose_experts(logits, true, chosen, weights);
-        EXPECT_EQ(chosen, (std::vector<int32_t>{0, 1}));
-        EXPECT_TRUE(std::isnan(weights[0]));
-    }
 }
 
 // The sublayer around them: x = stream · norm(x) + branch · experts(norm(x)).

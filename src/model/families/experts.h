@@ -11,18 +11,24 @@
 
 namespace bifocal {
 
+// What config.json says of experts beside their number, how many are used and their width.
+enum class ExpertKeys : uint8_t {
+    none,  // all layers have them, weights sum to one, no expert is shared
+    qwen,  // which layers have them, whether weights sum to one, how wide a shared one is
+    kimi,  // how they are scored, too; all of it in words of its own
+};
+
 // What families with experts differ in.
 struct ExpertFamily {
     ExpertNames names;
     bool has_biases = false;
     std::optional<ops::Activation> activation = {};    // none: the model's
     std::string_view width_key = "intermediate_size";  // of one expert, in config.json
-    // Which layers have experts, whether their weights sum to one and how wide a shared one is may
-    // be configured; else: all, they do, and there is none.
-    bool is_configurable = false;
+    ExpertKeys keys = ExpertKeys::none;
 };
 
 extern const ExpertFamily kGptOssExperts;
+extern const ExpertFamily kKimiExperts;     // Kimi-Linear
 extern const ExpertFamily kMixtralExperts;  // Mixtral's names, which MiniMax has too
 extern const ExpertFamily kQwenExperts;     // Qwen3-Next, also Qwen2 and Qwen3 with experts
 
