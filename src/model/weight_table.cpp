@@ -84,9 +84,15 @@ const WeightRow kLayerRows[] = {
     {"pre_feedforward_layernorm.weight", "ffn_norm.weight", {d_model}, {}, {}, {}, 0, When::post_norm},
     {"post_feedforward_layernorm.weight", "post_ffw_norm.weight", {d_model}, {}, {}, {}, 0, When::post_norm},
 
-    {"mlp.gate_proj.weight", "ffn_gate.weight", {d_ff, d_model}, "mlp.gate_up_proj.weight", "ffn_up.weight", kGateUp, 0},
-    {"mlp.up_proj.weight", "ffn_up.weight", {d_ff, d_model}, "mlp.gate_up_proj.weight", "ffn_up.weight", kGateUp, 1},
-    {"mlp.down_proj.weight", "ffn_down.weight", {d_model, d_ff}},
+    // transformers gives the dense layers of Kimi-Linear the other name.
+    {.name = "mlp.gate_proj.weight", .gguf = "ffn_gate.weight", .shape = {d_ff, d_model},
+     .fused = "mlp.gate_up_proj.weight", .fused_gguf = "ffn_up.weight", .parts = kGateUp, .part = 0,
+     .other = "block_sparse_moe.gate_proj.weight"},
+    {.name = "mlp.up_proj.weight", .gguf = "ffn_up.weight", .shape = {d_ff, d_model},
+     .fused = "mlp.gate_up_proj.weight", .fused_gguf = "ffn_up.weight", .parts = kGateUp, .part = 1,
+     .other = "block_sparse_moe.up_proj.weight"},
+    {.name = "mlp.down_proj.weight", .gguf = "ffn_down.weight", .shape = {d_model, d_ff},
+     .other = "block_sparse_moe.down_proj.weight"},
     {"mlp.gate_proj.bias", "ffn_gate.bias", {d_ff}},
     {"mlp.up_proj.bias", "ffn_up.bias", {d_ff}},
     {"mlp.down_proj.bias", "ffn_down.bias", {d_model}},
@@ -272,8 +278,9 @@ Result<Tensor> WeightFinder::find(const WeightRow& row, std::string_view layer_p
         return {full, found == checkpoint_.tensors.end() ? nullptr : &found->second};
     };
     auto [name, stored] = lookup(gguf ? row.gguf : row.name);
-    if (!stored && gguf && !row.other_gguf.empty()) {
-        auto other = lookup(row.other_gguf);
+    if (const std::string_view other_name = gguf ? row.other_gguf : row.other;
+        !stored && !other_name.empty()) {
+        auto other = lookup(other_name);
         if (other.second) std::tie(name, stored) = std::move(other);
     }
     const auto [fused_name, fused] = lookup(gguf ? row.fused_gguf : row.fused);

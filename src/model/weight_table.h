@@ -55,6 +55,7 @@ struct WeightRow {
     int n_parts = 1;
     Dim groups = Dim::none;            // the fused tensor is as many such stacks, see unstacked()
     std::string_view other_gguf = {};  // what some architectures call it
+    std::string_view other = {};       // what some Hugging Face folders call it
     bool gguf_is_rate = false;         // GGUF files hold -exp of it
 };
 
