@@ -32,7 +32,8 @@ struct PlanArgs {
 };
 
 struct Refusal {
-    std::string layout, why;
+    std::string layout;
+    Error error;
 };
 
 struct Plans {
@@ -118,13 +119,14 @@ Result<Plans> make_plans(const PlanArgs& args) {
         if (plan.ok()) {
             plans.layouts.push_back(*std::move(plan));
         } else if (args.layouts.empty()) {
-            plans.refusals.push_back({spec.to_string(), plan.error().message()});
+            plans.refusals.push_back({spec.to_string(), plan.error()});
         } else {
             return plan.error();
         }
     }
     if (plans.layouts.empty())
-        return Error{.what = "no layout goes with this model", .got = plans.refusals.front().why};
+        return Error{.what = "no layout goes with this model",
+                     .got = plans.refusals.front().error.message()};
     if (std::ranges::none_of(plans.layouts, &LayoutPlan::fits))
         return nothing_fits(plans, args.budget_tokens > 0);
     if (args.check) {
@@ -206,15 +208,36 @@ void print_misfits(const Plans& plans) {
     if (!rows.empty()) fmt::print("\ndo not fit:\n{}", list(rows));
 }
 
+// Layouts that are refused for one reason stand together.
+void print_refusals(const std::vector<Refusal>& refusals) {
+    std::vector<std::pair<std::string, std::string>> reasons;  // and the layouts, a line each
+    for (const Refusal& refusal : refusals) {
+        Error reason = refusal.error;
+        reason.where.clear();
+        const std::string why = reason.message();
+        auto found = std::ranges::find(reasons, why, &std::pair<std::string, std::string>::first);
+        if (found == reasons.end()) found = reasons.insert(found, {why, ""});
+        found->second += fmt::format("  {}\n", refusal.layout);
+    }
+    for (const auto& [why, layouts] : reasons)
+        fmt::print("\nnot with this model: {}\n{}", why, layouts);
+}
+
+std::string heads_text(const LayerContext& layer) {
+    if (layer.latent)
+        return fmt::format("{} query heads of {}, latent rows of {}", layer.n_heads, layer.head_dim,
+                           layer.latent->width());
+    return fmt::format("{} query and {} kv heads of {}", layer.n_heads, layer.n_kv_heads,
+                       layer.head_dim);
+}
+
 void print_text(const Plans& plans) {
     const LayerContext& layer = plans.model.layers.front().context;
     fmt::print(
         "{}",
         list(
             {{"model", plans.name},
-             {"shape",
-              fmt::format("{} layers, {} query and {} kv heads of {}", plans.model.layers.size(),
-                          layer.n_heads, layer.n_kv_heads, layer.head_dim)},
+             {"shape", fmt::format("{} layers, {}", plans.model.layers.size(), heads_text(layer))},
              {"budget", fmt::format("{} per sequence ({} bytes)", bytes_text(plans.budget.bytes),
                                     count_text(plans.budget.bytes))},
              {"", fmt::format("{} tokens of {} bytes, keys and values in {}",
@@ -223,8 +246,7 @@ void print_text(const Plans& plans) {
     fmt::print("\n");
     print_table(plans);
     print_misfits(plans);
-    for (const Refusal& refusal : plans.refusals)
-        fmt::print("\nnot with this model: {}\n", refusal.why);
+    print_refusals(plans.refusals);
     if (std::ranges::any_of(plans.layouts, &LayoutPlan::is_longest))
         fmt::print("\nnote: windows end at the trained length, {} tokens\n",
                    count_text(plans.model.context_length));
@@ -260,7 +282,7 @@ void print_json(const Plans& plans, bool checks) {
     for (const LayoutPlan& plan : plans.layouts) layouts.push_back(layout_json(plan));
     nlohmann::ordered_json refused = nlohmann::ordered_json::array();
     for (const Refusal& refusal : plans.refusals)
-        refused.push_back({{"attention", refusal.layout}, {"why", refusal.why}});
+        refused.push_back({{"attention", refusal.layout}, {"why", refusal.error.message()}});
     nlohmann::ordered_json json = {
         {"model", plans.name},
         {"n_layers", plans.model.layers.size()},

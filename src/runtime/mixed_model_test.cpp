@@ -27,6 +27,8 @@ const Layout kLayouts[] = {
     {"qwen3_5_bifocal", "qwen3_5", "bifocal:window=9,far=liger,mix=half"},
     {"qwen3_next", "qwen3_next", ""},
     {"qwen3_next_window", "qwen3_next", "sliding_window:window=11"},
+    {"kimi_linear", "kimi_linear", ""},
+    {"kimi_linear_window", "kimi_linear", "sliding_window:window=9,sink_tokens=2"},
 };
 
 std::vector<int32_t> some_tokens(int64_t n) {

@@ -11,6 +11,7 @@ namespace bifocal::testing {
 namespace {
 
 using nlohmann::json;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 const std::string kWindow = "sliding_window:window=20,sink_tokens=4";
@@ -268,6 +269,38 @@ TEST_F(Commands, MixedModelsGoThroughEveryCommand) {
                                       "bifocal:window=9,far=mlstm", "-o", path("student")});
     EXPECT_EQ(made.status, 0) << made.err;
     EXPECT_EQ(run_program({"verify", "-m", path("student"), "--tokens", "50"}).status, 0);
+}
+
+TEST_F(Commands, LatentKeysGoThroughEveryCommand) {
+    const std::string latent = BIFOCAL_SOURCE_DIR "/tests/golden/models/kimi_linear";
+    const auto program = [&](std::vector<std::string> arguments) {
+        arguments.insert(arguments.begin() + 1, {"-m", latent});
+        return run_program(arguments);
+    };
+    const Outcome inspected = program({"inspect", "--attention", kWindow});
+    EXPECT_EQ(inspected.status, 0) << inspected.err;
+    EXPECT_THAT(inspected.out, AllOf(HasSubstr("state   kv bf16 ["), HasSubstr("form=kimi")));
+    EXPECT_EQ(program({"verify", "--tokens", "50", "--attention", kWindow}).status, 0);
+
+    const Outcome plan = program({"plan", "--budget-tokens", "32", "--check"});
+    EXPECT_EQ(plan.status, 0) << plan.err;
+    EXPECT_THAT(plan.out, AllOf(HasSubstr("4 query heads of 14, latent rows of 26"),
+                                HasSubstr("sliding_window:sink_tokens=4,window=28"),
+                                HasSubstr("equal to the byte")));
+    // One reason, once, for all that it keeps away.
+    const size_t why = plan.out.find("not with this model: the layer's keys and values");
+    ASSERT_NE(why, std::string::npos);
+    EXPECT_EQ(plan.out.find("not with this model", why + 1), std::string::npos);
+    EXPECT_GT(plan.out.find("  lolcats\n"), why);
+
+    const Outcome made = program(
+        {"convert", "--attention", "sliding_window:window=9,sink=learned", "-o", path("student")});
+    EXPECT_EQ(made.status, 0) << made.err;
+    EXPECT_EQ(run_program({"verify", "-m", path("student"), "--tokens", "50"}).status, 0);
+    const Outcome refused =
+        program({"convert", "--attention", "bifocal:window=9,far=mlstm", "-o", path("other")});
+    EXPECT_EQ(refused.status, 2);
+    EXPECT_THAT(refused.err, AllOf(HasSubstr("layer 1"), HasSubstr("latent rows")));
 }
 
 TEST_F(Commands, VerifyReadsAShortTextAgainAndRoundsLinearStates) {

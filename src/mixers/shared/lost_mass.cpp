@@ -102,7 +102,7 @@ Result<std::vector<float>> lost_mass(const LayerContext& context, const WeightMa
     ops::rms_norm(x, float_weight(weights, "input_layernorm.weight", context.norm_offset),
                   context.norm_eps, normed, exec);
     BIFOCAL_TRY(QueriesAndKeys both, project_both(context, weights, normed, exec));
-    auto& [q, k] = both;
+    Heads &q = both.q, &k = both.k;
     const int64_t D = q.D, G = k.n_heads;
 
     std::vector<float> mass(static_cast<size_t>(H));
