@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
+
+#include "core/huge_memory.h"
 
 namespace bifocal {
 namespace {
@@ -37,6 +40,28 @@ TEST(Buffer, IsZeroedAlignedAndMovable) {
     EXPECT_EQ(moved.data(), data);
     EXPECT_EQ(buffer.size(),
               0u);  // NOLINT(bugprone-use-after-move): the moved-from state is promised
+}
+
+TEST(Buffer, LargeOnesStandOnHugePages) {
+    for (const size_t bytes : {(size_t{2} << 20) - 1, size_t{2} << 20, (size_t{5} << 20) + 3}) {
+        Buffer buffer(bytes);
+        const size_t alignment = bytes < size_t{2} << 20 ? kAlignment : size_t{2} << 20;
+        EXPECT_EQ(reinterpret_cast<uintptr_t>(buffer.data()) % alignment, 0u) << bytes;
+        EXPECT_TRUE(
+            std::ranges::all_of(buffer.bytes(), [](std::byte b) { return b == std::byte{}; }));
+        buffer.data()[bytes - 1] = std::byte{1};
+    }
+}
+
+TEST(HugeVector, IsAVectorLikeAnyOther) {
+    HugeVector<double> one(1000, 3.0);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(one.data()) % kAlignment, 0u);
+    const HugeVector<double> copy = one;
+    for (int i = 0; i < 5000; ++i) one.push_back(i);
+    HugeVector<double> moved = std::move(one);
+    moved.assign(copy.begin(), copy.end());
+    EXPECT_EQ(moved, copy);
+    EXPECT_EQ(HugeVector<double>().data(), nullptr);
 }
 
 }  // namespace

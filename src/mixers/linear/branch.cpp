@@ -252,22 +252,39 @@ void LinearBranch::convolve_all(const BranchRows& rows, const Chunk& chunk, Exec
 
 void LinearBranch::prepare_tokens(const BranchRows& rows, const Chunk& chunk, Exec& exec) const {
     const LinearConfig& c = config_;
-    const int64_t half = rope_ ? rope_->rotary_dim / 2 : 0;
-    exec.pool.parallel_for(rows.B * rows.T, 4, [&](int64_t begin, int64_t end, int) {
+    const int64_t N = rows.B * rows.T, half = rope_ ? rope_->rotary_dim / 2 : 0;
+    const auto row = [&](int64_t i) {
+        return TokenRow<float>{rows.q.row(i).data(),         rows.k.row(i).data(),
+                               rows.v.row(i).data(),         rows.decay.row(i).data(),
+                               rows.strength.row(i).data(),  rows.q_features.row(i).data(),
+                               rows.k_features.row(i).data()};
+    };
+    const auto prepare = [&](int64_t i) {
         float angles[2 * kMaxHeadDim];
         const std::span<float> cos(angles, static_cast<size_t>(half));
         const std::span<float> sin(angles + half, static_cast<size_t>(half));
+        if (rope_) ops::rope_cos_sin(*rope_, chunk.pos[i / rows.T] + i % rows.T, cos, sin);
+        prepare_heads<float>(c, params_, row(i), context_.norm_eps, [&](float* head) {
+            if (rope_) ops::rope_rotate(*rope_, cos, sin, {head, static_cast<size_t>(c.head_dim)});
+        });
+    };
+    constexpr int64_t kTokens = 4;  // worth a piece of their own
+    // Of a few tokens the heads are shared out instead: each reads a matrix, from far away, once.
+    if (N < kTokens * exec.pool.size() && !params_.q_map.empty()) {
+        for (int64_t i = 0; i < N; ++i) prepare(i);
+        exec.pool.parallel_for(c.n_feature_heads(), 1, [&](int64_t begin, int64_t end, int) {
+            for (int64_t h = begin; h < end; ++h)
+                for (int64_t i = 0; i < N; ++i) find_features_of<float>(c, params_, row(i), h);
+        });
+        for (int64_t i = 0; i < N; ++i) finish_token<float>(c, params_, row(i));
+        return;
+    }
+    exec.pool.parallel_for(N, kTokens, [&](int64_t begin, int64_t end, int) {
         for (int64_t i = begin; i < end; ++i) {
-            if (rope_) ops::rope_cos_sin(*rope_, chunk.pos[i / rows.T] + i % rows.T, cos, sin);
-            prepare_token<float>(
-                c, params_,
-                {rows.q.row(i).data(), rows.k.row(i).data(), rows.v.row(i).data(),
-                 rows.decay.row(i).data(), rows.strength.row(i).data(),
-                 rows.q_features.row(i).data(), rows.k_features.row(i).data()},
-                context_.norm_eps, [&](float* head) {
-                    if (rope_)
-                        ops::rope_rotate(*rope_, cos, sin, {head, static_cast<size_t>(c.head_dim)});
-                });
+            prepare(i);
+            for (int64_t h = 0; h < c.n_feature_heads(); ++h)
+                find_features_of<float>(c, params_, row(i), h);
+            finish_token<float>(c, params_, row(i));
         }
     });
 }

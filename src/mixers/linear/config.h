@@ -124,6 +124,7 @@ struct LinearConfig {
     // Heads of the output: one for each query head, or for each state if these are more.
     int64_t n_out_heads() const { return n_query > n_states ? n_query : n_states; }
     int64_t n_key_features() const { return expands_keys ? n_states : n_key; }
+    int64_t n_feature_heads() const { return n_query + n_key_features(); }
     // Which of `heads` query, key or value heads state s reads: consecutive states share one, or
     // with tiles_values equidistant ones.
     int64_t head_of_state(int64_t s, int64_t heads) const {

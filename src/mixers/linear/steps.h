@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "core/huge_memory.h"
 #include "mixers/linear/config.h"
 #include "ops/vector.h"
 
@@ -48,7 +49,7 @@ struct Params {
     };
     Convolution conv_q, conv_k, conv_v;
     std::vector<R> q_norm, k_norm;  // [head_dim], the layer's offset added
-    std::vector<R> q_map, k_map;    // of learned maps: [heads, in, out]; of dct_softmax: [in, out]
+    HugeVector<R> q_map, k_map;     // of learned maps: [heads, in, out]; of dct_softmax: [in, out]
     std::vector<R> rate, dt_bias;   // exp(A_log); biases of the decay
     std::vector<R> log_decays;
     std::vector<R> skip;                    // [states]
@@ -59,8 +60,8 @@ struct Params {
 
 // [heads, out, in] to [heads, in, out]: rows that a product can run along.
 template <class R>
-std::vector<R> transposed(const std::vector<R>& map, int64_t n_in, int64_t n_out) {
-    std::vector<R> turned(map.size());
+HugeVector<R> transposed(const std::vector<R>& map, int64_t n_in, int64_t n_out) {
+    HugeVector<R> turned(map.size());
     const int64_t heads = std::ssize(map) / (n_in * n_out);
     for (int64_t h = 0; h < heads; ++h)
         for (int64_t o = 0; o < n_out; ++o)
@@ -265,11 +266,11 @@ struct TokenRow {
     R *q_features, *k_features;
 };
 
-// rotate(head): RoPE at the token's position, or nothing.
+// The steps before the feature map. rotate(head): RoPE at the token's position, or nothing.
 template <class R, class Rotate>
-void prepare_token(const LinearConfig& config, const Params<R>& p, const TokenRow<R>& at,
+void prepare_heads(const LinearConfig& config, const Params<R>& p, const TokenRow<R>& at,
                    R norm_eps, Rotate rotate) {
-    const int64_t D = config.head_dim, K = config.key_dim();
+    const int64_t D = config.head_dim;
     const auto activate = [](Activation activation, R* x, int64_t n) {
         if (activation == Activation::silu)
             for (int64_t i = 0; i < n; ++i) x[i] = silu(x[i]);
@@ -287,22 +288,41 @@ void prepare_token(const LinearConfig& config, const Params<R>& p, const TokenRo
             rotate(head.data());
         }
     }
-    const auto map_of = [&](const std::vector<R>& maps, int64_t h) -> const R* {
+}
+
+// Features of head h of the query heads and, after them, of those of keys.
+template <class R>
+void find_features_of(const LinearConfig& config, const Params<R>& p, const TokenRow<R>& at,
+                      int64_t h) {
+    const int64_t D = config.head_dim, K = config.key_dim(), n_keys = config.n_key_features();
+    const auto map_of = [&](const HugeVector<R>& maps, int64_t head) -> const R* {
         if (maps.empty()) return nullptr;
         const bool is_shared = config.feature_map == FeatureMap::dct_softmax;
         const int64_t out = config.feature_map == FeatureMap::hedgehog ? K / 2 : K;
-        return maps.data() + (is_shared ? 0 : h * D * out);
+        return maps.data() + (is_shared ? 0 : head * D * out);
     };
-    for (int64_t h = 0; h < config.n_query; ++h)
-        find_features(config, map_of(p.q_map, h), at.q + h * D, at.q_features + h * K);
-    const int64_t n_keys = config.n_key_features();
-    for (int64_t h = 0; h < n_keys; ++h)
-        find_features(config, map_of(p.k_map, h), at.k + h * config.n_key / n_keys * D,
-                      at.k_features + h * K);
+    if (h < config.n_query)
+        return find_features(config, map_of(p.q_map, h), at.q + h * D, at.q_features + h * K);
+    h -= config.n_query;
+    find_features(config, map_of(p.k_map, h), at.k + h * config.n_key / n_keys * D,
+                  at.k_features + h * K);
+}
+
+// The steps after it.
+template <class R>
+void finish_token(const LinearConfig& config, const Params<R>& p, const TokenRow<R>& at) {
     find_gates(config, p, at.decay, at.strength, at.decay, at.strength);
     if (config.balances_keys)
-        for (int64_t i = 0; i < config.n_states * K; ++i)
+        for (int64_t i = 0; i < config.n_states * config.key_dim(); ++i)
             at.k_features[i] *= -std::expm1(at.decay[i]);
+}
+
+template <class R, class Rotate>
+void prepare_token(const LinearConfig& config, const Params<R>& p, const TokenRow<R>& at,
+                   R norm_eps, Rotate rotate) {
+    prepare_heads(config, p, at, norm_eps, rotate);
+    for (int64_t h = 0; h < config.n_feature_heads(); ++h) find_features_of(config, p, at, h);
+    finish_token(config, p, at);
 }
 
 // The rows of one sequence, as the recurrence finds them.

@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/huge_memory.h"
 #include "mixers/linear/config.h"
 #include "mixers/shared/attention_core.h"
 #include "mixers/shared/qkv_projection.h"
@@ -55,7 +56,7 @@ class LolcatsMixer final : public Mixer {
     Sublayer sublayer_;
     std::optional<ops::RopeTable> rope_;
     std::vector<float> q_norm_;         // [D]; empty: none
-    std::vector<float> q_map_, k_map_;  // [H, D, f]
+    HugeVector<float> q_map_, k_map_;  // [H, D, f]
     std::vector<float> window_share_;   // γ, [H]
 };
 

@@ -22,8 +22,8 @@ class Run {
             const std::vector<double>& values = weight(name);
             return linear::transposed(std::vector<Real>(values.begin(), values.end()), D_, K_ / 2);
         };
-        const std::vector<Real> q_map = maps("self_attn.far.feature_map.q.weight");
-        const std::vector<Real> k_map = maps("self_attn.far.feature_map.k.weight");
+        const HugeVector<Real> q_map = maps("self_attn.far.feature_map.q.weight");
+        const HugeVector<Real> k_map = maps("self_attn.far.feature_map.k.weight");
         const int64_t size = D_ * K_ / 2;
         for (int64_t t = 0; t < T_; ++t) {
             auto& q = q_features_.emplace_back(static_cast<size_t>(c_.n_heads * K_));

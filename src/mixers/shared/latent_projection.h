@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/huge_memory.h"
 #include "mixers/mixer.h"
 #include "ops/linear.h"
 
@@ -48,8 +49,8 @@ class LatentProjection {
     LatentKeys sizes_;
     ops::Linear q_, latent_;        // [H·D, M], [R + P, M]
     std::vector<float> norm_;       // [R]
-    std::vector<float> to_latent_;  // [H, D - P, R] rows of kv_b_proj that make keys
-    std::vector<float> to_values_;  // [H, R, V] those that make values, turned
+    HugeVector<float> to_latent_;  // [H, D - P, R] rows of kv_b_proj that make keys
+    HugeVector<float> to_values_;  // [H, R, V] those that make values, turned
 };
 
 }  // namespace bifocal

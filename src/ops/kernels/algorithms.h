@@ -557,25 +557,25 @@ inline void product_tile(const SmallProduct& p, int64_t row, int64_t column, int
     };
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r) {
-#pragma GCC unroll 2
+#pragma GCC unroll 4
         for (int v = 0; v < N; ++v) sum[r][v] = p.accumulate ? at(c + r * p.c_row, v) : splat(0.0f);
     }
     const float* a = p.a + row * p.a_row;
     const float* b = p.b + column;
     for (int64_t k = 0; k < p.n_inner; ++k, a += p.a_inner, b += p.b_row) {
         Floats w[N];
-#pragma GCC unroll 2
+#pragma GCC unroll 4
         for (int v = 0; v < N; ++v) w[v] = at(b, v);
 #pragma GCC unroll 8
         for (int r = 0; r < R; ++r) {
             const Floats x = splat(a[r * p.a_row]);
-#pragma GCC unroll 2
+#pragma GCC unroll 4
             for (int v = 0; v < N; ++v) sum[r][v] = fma(x, w[v], sum[r][v]);
         }
     }
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r) {
-#pragma GCC unroll 2
+#pragma GCC unroll 4
         for (int v = 0; v < N; ++v) {
             float* y = c + r * p.c_row + 16 * v;
             if (v + 1 < N || n_last == 16) {
@@ -603,6 +603,11 @@ void small_product(const SmallProduct& p) {
     constexpr int kVectors = kFloatColumns >= 12 ? 2 : 1;
     int64_t column = 0;
     const auto last = [&](int64_t n) { return n < 16 ? n : 16; };
+    // One row reads B once, so B comes from far: in whole stretches of a row of it, which the
+    // machine can fetch ahead.
+    if (kFloatColumns >= 2 && p.n_rows == 1)
+        for (; p.n_columns - column > 48; column += 64)
+            product_tile<1, 4>(p, 0, column, last(p.n_columns - column - 48));
     if constexpr (kVectors == 2) {
         for (; p.n_columns - column > 16; column += 32)
             product_columns<2>(p, column, last(p.n_columns - column - 16));

@@ -100,7 +100,7 @@ void BranchTraining::heads_back(const Run<R>& run, const Params<R>& p, const Row
                                         : (c.conv_width > 0 ? rows.k_conv : rows.k);
         const View<R, 2> ready = is_query ? rows.q_head : rows.k_head;
         const View<R, 2> to = is_query ? rows.dq_conv : rows.dk_conv;
-        const std::vector<R>& map = is_query ? p.q_map : p.k_map;
+        const HugeVector<R>& map = is_query ? p.q_map : p.k_map;
         const std::vector<R>& norm = is_query ? p.q_norm : p.k_norm;
         R* const dmap = dmaps[is_query ? 0 : 1];
         const int64_t heads = is_query ? c.n_query : c.n_key;
