@@ -40,6 +40,7 @@ const char* const kCases[] = {
     "qwen3_next",
     "qwen3_next_experts",
     "kimi_linear",
+    "qwen3_next_sparse",
 };
 
 class GoldenModel : public ::testing::TestWithParam<const char*> {};

@@ -78,17 +78,16 @@ class QuantisedGguf : public testing::CheckpointCopy, public ::testing::WithPara
         return n;
     }
 };
-INSTANTIATE_TEST_SUITE_P(Twins, QuantisedGguf,
-                         ::testing::Values(Case{"llama_tied", DType::q8_0},
-                                           Case{"phi3_longrope", DType::q4_1},
-                                           Case{"qwen3", DType::q5_0}, Case{"qwen3_5", DType::q8_0},
-                                           Case{"qwen3_5", DType::q4_0},
-                                           Case{"qwen3_next", DType::q8_0},
-                                           Case{"gpt_oss_mxfp4", DType::q8_0}),
-                         [](const auto& test) {
-                             return std::string(test.param.checkpoint) + "_" +
-                                    std::string(dtype_info(test.param.dtype).name);
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Twins, QuantisedGguf,
+    ::testing::Values(Case{"llama_tied", DType::q8_0}, Case{"phi3_longrope", DType::q4_1},
+                      Case{"qwen3", DType::q5_0}, Case{"qwen3_5", DType::q8_0},
+                      Case{"qwen3_5", DType::q4_0}, Case{"qwen3_next", DType::q8_0},
+                      Case{"qwen3_next_sparse", DType::q4_1}, Case{"gpt_oss_mxfp4", DType::q8_0}),
+    [](const auto& test) {
+        return std::string(test.param.checkpoint) + "_" +
+               std::string(dtype_info(test.param.dtype).name);
+    });
 
 TEST_P(QuantisedGguf, MeansItsDequantisedSelf) {
     const std::string stored = folder_ / "stored.gguf", plain = folder_ / "plain.gguf";

@@ -127,6 +127,12 @@ CASES = {
         layer_types=["linear_attention", "full_attention", "linear_attention", "full_attention"],
         num_local_experts=6, num_experts_per_tok=2, n_group=3, topk_group=2, n_shared_experts=2,
         moe_intermediate_size=12, tie_word_embeddings=False), dict(bf16=True)),
+    # Experts in every layer, as GGUF files of this architecture have them.
+    "qwen3_next_sparse": ("Qwen3NextConfig", QWEN_SIZES | dict(
+        num_hidden_layers=2, layer_types=["linear_attention", "full_attention"], num_experts=4, num_experts_per_tok=2,
+        moe_intermediate_size=12, shared_expert_intermediate_size=20, decoder_sparse_step=1, norm_topk_prob=True,
+        rope_parameters=dict(rope_type="default", rope_theta=5000.0, partial_rotary_factor=0.25)),
+                          dict(gguf=True, bf16=True)),
 }
 
 # Layouts that replace a checkpoint's own, for one case: (window, sink tokens).
@@ -324,6 +330,8 @@ def write_gguf(path, config, model, is_mxfp4):
         if name == "lm_head.weight" and config.tie_word_embeddings:
             continue
         stem, suffix = name.rsplit(".", 1)
+        if arch in QWEN_NATIVE and ".mlp." in name and models_qwen.add_expert_tensor(writer, name, value):
+            continue
         if ".experts." in name:  # biases; their weights are there
             layer = stem.split(".")[2]
             if suffix == "gate_up_proj_bias":

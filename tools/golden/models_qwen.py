@@ -26,6 +26,30 @@ def add_metadata(writer, config, arch):
         writer.add_nextn_predict_layers(1)
     else:
         writer.add_array("qwen3next.attention.recurrent_layers", linear)
+        if any(i not in config.mlp_only_layers and (i + 1) % config.decoder_sparse_step == 0 for i in range(len(linear))):
+            writer.add_expert_count(config.num_experts)
+            writer.add_expert_used_count(config.num_experts_per_tok)
+            writer.add_expert_feed_forward_length(config.moe_intermediate_size)
+            writer.add_expert_shared_feed_forward_length(config.shared_expert_intermediate_size)
+
+
+EXPERTS = {"mlp.gate.weight": "ffn_gate_inp", "mlp.shared_expert.gate_proj.weight": "ffn_gate_shexp",
+           "mlp.shared_expert.up_proj.weight": "ffn_up_shexp", "mlp.shared_expert.down_proj.weight": "ffn_down_shexp",
+           "mlp.shared_expert_gate.weight": "ffn_gate_inp_shexp", "mlp.experts.gate_up_proj": "ffn_gate_exps",
+           "mlp.experts.down_proj": "ffn_down_exps"}
+
+
+def add_expert_tensor(writer, name, value):
+    """Whether the tensor is one of experts, and written: gate and up apart, a single row as a vector."""
+    _, _, layer, part = name.split(".", 3)
+    if part not in EXPERTS:
+        return False
+    stem = f"blk.{layer}.{EXPERTS[part]}"
+    if part == "mlp.experts.gate_up_proj":
+        value, up = np.split(value, 2, axis=1)
+        writer.add_tensor(f"blk.{layer}.ffn_up_exps.weight", np.ascontiguousarray(up))
+    writer.add_tensor(f"{stem}.weight", np.ascontiguousarray(value.squeeze(0) if value.shape[0] == 1 else value))
+    return True
 
 
 def tiled(value, config, head, axis=0):
