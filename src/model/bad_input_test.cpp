@@ -16,17 +16,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using Tensors = testing::CheckpointCopy::Tensors;
 
-class BadInput : public testing::CheckpointCopy {
-  protected:
-    std::string message(const ModelOptions& options = {}) { return message_of(folder_, options); }
-    static std::string message_of(const std::string& path, const ModelOptions& options = {}) {
-        const Result<Model> model = Model::load(path, options);
-        if (model.ok()) return "loaded";
-        const std::string text = model.error().message();
-        EXPECT_EQ(text.find('\n'), std::string::npos) << text;
-        return text;
-    }
-};
+using BadInput = testing::CheckpointCopy;
 
 TEST_F(BadInput, MissingPath) {
     EXPECT_THAT(message_of("/no/such/model.gguf"),

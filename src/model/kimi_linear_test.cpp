@@ -43,13 +43,6 @@ class KimiLinear : public testing::CheckpointCopy {
         CheckpointCopy::SetUp();
         copy("kimi_linear");
     }
-    std::string message(const ModelOptions& options = {}) {
-        const Result<Model> model = Model::load(folder_, options);
-        if (model.ok()) return "loaded";
-        const std::string text = model.error().message();
-        EXPECT_EQ(text.find('\n'), std::string::npos) << text;
-        return text;
-    }
     std::string with(const std::function<void(Json&)>& edit) {
         copy("kimi_linear");
         edit_config(edit);

@@ -22,13 +22,6 @@ using ::testing::HasSubstr;
 
 class LinearLayers : public testing::CheckpointCopy {
   protected:
-    std::string message(const ModelOptions& options = {}) {
-        const Result<Model> model = Model::load(folder_, options);
-        if (model.ok()) return "loaded";
-        const std::string text = model.error().message();
-        EXPECT_EQ(text.find('\n'), std::string::npos) << text;
-        return text;
-    }
     // What a config says after an edit of this golden checkpoint.
     std::string with(const std::string& name, const std::function<void(Json&)>& edit) {
         copy(name);

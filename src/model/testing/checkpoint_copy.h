@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "bifocal/model.h"
 #include "core/json/json.h"
 #include "formats/safetensors/file.h"
 #include "formats/safetensors/writer.h"
@@ -53,6 +54,17 @@ class CheckpointCopy : public ::testing::Test {
         edit(tensors);
         ASSERT_TRUE(safetensors::write_file(folder_ / "new", tensors).ok());
         std::filesystem::rename(folder_ / "new", path);
+    }
+    // "loaded", or the one line that says why not.
+    std::string message(const ModelOptions& options = {}) const {
+        return message_of(folder_, options);
+    }
+    static std::string message_of(const std::string& path, const ModelOptions& options = {}) {
+        const Result<Model> model = Model::load(path, options);
+        if (model.ok()) return "loaded";
+        const std::string text = model.error().message();
+        EXPECT_EQ(text.find('\n'), std::string::npos) << text;
+        return text;
     }
 
     std::filesystem::path folder_;
