@@ -3,20 +3,17 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
-#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "core/buffer.h"
 #include "mixers/linear/recurrence.h"
 #include "mixers/linear/recurrence_reference.h"
 #include "mixers/linear/rules/rules.h"
-#include "mixers/mixer.h"
+#include "mixers/testing/golden_layer.h"
 
 namespace bifocal::linear {
 namespace {
@@ -24,8 +21,8 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr const char* kFolder = BIFOCAL_SOURCE_DIR "/tests/golden/linear/";
-// Of the largest value: two FP32 paths that sum in different orders.
-constexpr double kTolerance = 2e-5;
+constexpr double kTolerance = testing::kGoldenTolerance;
+using testing::golden_distance;
 
 const std::vector<std::string>& recurrences() {
     static const std::vector<std::string> names{
@@ -61,22 +58,7 @@ Json read(const std::string& name) {
 
 template <class R>
 std::vector<R> numbers(const Json& json) {
-    // Through float, so that double and float paths get the same inputs.
-    const auto values = json.get<std::vector<float>>();
-    return {values.begin(), values.end()};
-}
-
-// The largest difference over the largest expected value; what a report of the test shows.
-template <class X>
-double distance(const std::vector<X>& x, const std::vector<float>& expected) {
-    if (x.size() != expected.size()) return std::numeric_limits<double>::infinity();
-    double worst = 0, scale = 0;
-    for (size_t i = 0; i < x.size(); ++i) {
-        const double apart = std::fabs(static_cast<double>(x[i]) - expected[i]);
-        if (!(apart <= worst)) worst = apart;  // a NaN stays
-        scale = std::max(scale, std::fabs(static_cast<double>(expected[i])));
-    }
-    return worst / scale;
+    return testing::golden_numbers<R>(json);
 }
 
 class Golden : public ::testing::TestWithParam<std::string> {
@@ -157,13 +139,13 @@ class LinearGoldenRecurrence : public Golden {
     void judge_all(const Problem<R>& problem, const std::string& form, bool has_state = true) {
         for (const Json& output : golden_["outputs"]) {
             SCOPED_TRACE(output["oracle"].get<std::string>());
-            judge(distance(problem.y, numbers<float>(output["y"])), form + "_y");
+            judge(golden_distance(problem.y, numbers<float>(output["y"])), form + "_y");
             if (!has_state || !output.contains("s")) continue;
-            judge(distance(problem.s, numbers<float>(output["s"])), form + "_s");
+            judge(golden_distance(problem.s, numbers<float>(output["s"])), form + "_s");
             if (output.contains("n"))
-                judge(distance(problem.norm, numbers<float>(output["n"])), form + "_n");
+                judge(golden_distance(problem.norm, numbers<float>(output["n"])), form + "_n");
             if (output.contains("m"))
-                judge(distance(problem.m, numbers<float>(output["m"])), form + "_m");
+                judge(golden_distance(problem.m, numbers<float>(output["m"])), form + "_m");
         }
     }
 };
@@ -190,7 +172,7 @@ TEST_P(LinearGoldenRecurrence, OtherInputsAreNotWithinTheTolerance) {
     for (size_t i = 0; i < other.v.size(); i += 3) other.v[i] += 0.01;
     reference_recurrent(other.rec, other.tokens(), other.state());
     for (const Json& output : golden_["outputs"])
-        EXPECT_GT(distance(other.y, numbers<float>(output["y"])), kTolerance);
+        EXPECT_GT(golden_distance(other.y, numbers<float>(output["y"])), kTolerance);
 }
 
 INSTANTIATE_TEST_SUITE_P(Files, LinearGoldenRecurrence, ::testing::ValuesIn(recurrences()),
@@ -198,91 +180,29 @@ INSTANTIATE_TEST_SUITE_P(Files, LinearGoldenRecurrence, ::testing::ValuesIn(recu
 
 class LinearGoldenSublayer : public Golden {
   protected:
-    void SetUp() override {
-        const Json& layer = golden_["layer"];
+    static testing::GoldenLayer layer_of(const Json& golden) {
+        const Json& layer = golden["layer"];
         LayerContext context;
         context.layer = layer["layer"];
-        context.d_model = width_ = layer["d_model"];
+        context.d_model = layer["d_model"];
         context.n_heads = layer["n_heads"];
         context.n_kv_heads = layer["n_kv_heads"];
         context.head_dim = layer["head_dim"];
         context.scale = 1 / std::sqrt(static_cast<float>(context.head_dim));
         context.norm_eps = layer["norm_eps"];
         context.precision = Precision::exact;
-        auto made = make_mixer({"linear", golden_["options"]}, context);
-        ASSERT_TRUE(made.ok()) << made.error().message();
-        mixer_ = std::move(made).value();
-        for (const auto& [name, weight] : golden_["weights"].items())
-            weights_.emplace(name, make_tensor_f32(weight["shape"].get<std::vector<int64_t>>(),
-                                                   numbers<float>(weight["values"])));
-        x_ = numbers<float>(golden_["x"]);
-        expected_ = numbers<float>(golden_["y"]);
+        return {golden, {"linear", golden["options"]}, context};
     }
-
-    // The sublayer's own result, without the residual stream it was added to.
-    template <class X>
-    std::vector<X> without_residual(std::vector<X> y) const {
-        for (size_t i = 0; i < y.size(); ++i) y[i] -= static_cast<X>(x_[i]);
-        return y;
-    }
-
-    std::vector<float> run(int64_t chunk) const {
-        const StateLayout layout = mixer_->state_layout({});
-        Buffer state(layout.bytes);
-        mixer_->init_state(layout, state.data());
-        std::byte* const slot = state.data();
-        std::vector<float> x = x_;
-        const int64_t n = std::ssize(x) / width_;
-        for (int64_t t = 0; t < n; t += chunk) {
-            const int64_t T = std::min(chunk, n - t);
-            ThreadPool pool(1);
-            Workspace workspace(mixer_->workspace_bytes(layout, 1, T, 1));
-            Exec exec{pool, workspace};
-            const View<float, 3> rows(x.data() + t * width_, {1, T, width_});
-            mixer_->forward({rows, {&t, 1}, {&slot, 1}, layout}, exec);
-        }
-        return without_residual(std::move(x));
-    }
-    std::vector<double> run(const ReferenceForward& forward) const {
-        std::vector<double> x(x_.begin(), x_.end());
-        forward(View<double, 2>(x.data(), {std::ssize(x) / width_, width_}));
-        return without_residual(std::move(x));
-    }
-
-    std::unique_ptr<Mixer> mixer_;
-    WeightMap weights_;
-    int64_t width_ = 0;
-    std::vector<float> x_, expected_;
+    testing::GoldenLayer layer_ = layer_of(golden_);
 };
 
 TEST_P(LinearGoldenSublayer, EveryFormGivesTheirLayersOutput) {
-    std::set<std::string> asked, given;
-    for (const WeightSpec& spec : mixer_->weights()) asked.insert(spec.name);
-    for (const auto& [name, weight] : weights_) given.insert(name);
-    ASSERT_EQ(asked, given);
-    const Status bound = mixer_->bind(weights_);
-    ASSERT_TRUE(bound.ok()) << bound.error().message();
-    judge(distance(run(int64_t{1} << 20), expected_), "one_chunk");
-    judge(distance(run(7), expected_), "chunks_of_7");
-    judge(distance(run(1), expected_), "token_by_token");
-    judge(distance(run(mixer_->reference(weights_, {}, Mixer::Real::f64)), expected_), "reference");
-    const ReferenceForward recurrent = mixer_->recurrent_reference(weights_, {});
-    ASSERT_TRUE(recurrent);
-    judge(distance(run(recurrent), expected_), "recurrent_reference");
+    layer_.every_form([&](double apart, const std::string& what) { judge(apart, what); });
 }
 
-// Each weight has a part in the result that the comparison sees.
 TEST_P(LinearGoldenSublayer, AnyOtherWeightIsNotWithinTheTolerance) {
-    for (const auto& [name, weight] : golden_["weights"].items()) {
-        auto values = numbers<float>(weight["values"]);
-        // Not all of them, since a norm may not see what all share.
-        for (size_t i = 0; i < values.size(); i += 3) values[i] += 0.01f;
-        WeightMap other = weights_;
-        other[name] = make_tensor_f32(weight["shape"].get<std::vector<int64_t>>(), values);
-        const auto forward = mixer_->recurrent_reference(other, {});
-        ASSERT_TRUE(forward);
-        EXPECT_GT(distance(run(forward), expected_), kTolerance) << name;
-    }
+    layer_.with_other_weights(
+        [](double apart, const std::string& name) { EXPECT_GT(apart, kTolerance) << name; });
 }
 
 INSTANTIATE_TEST_SUITE_P(Files, LinearGoldenSublayer, ::testing::ValuesIn(sublayers()),
