@@ -69,6 +69,8 @@ def main():
     parser.add_argument("--work", help="where students are written; default: a temporary folder")
     options = parser.parse_args()
     failures = 0
+    if options.work:
+        os.makedirs(options.work, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=options.work) as work:
         for name, layout in STUDENTS.items():
             if options.only not in name and options.only not in layout:

@@ -330,7 +330,7 @@ TEST(LinearLayersOfGguf, ExpertsAreRead) {
     numbers.integers["expert_feed_forward_length"] = 12;
     numbers.integers["expert_shared_feed_forward_length"] = 20;
     ASSERT_EQ(message_of(numbers), "accepted");
-    const auto& experts = read(numbers)->layers[0].experts;
+    const auto experts = read(numbers)->layers[0].experts;
     ASSERT_TRUE(experts.has_value());
     EXPECT_EQ(experts->n_experts, 8);
     EXPECT_EQ(experts->n_used, 3);

@@ -73,6 +73,13 @@ class Banned(Tree):
         problems = banned.check(self.root)
         self.assertEqual([p.split(": ")[0] for p in problems], ["src/model/a.cpp:2"])
 
+    def test_a_reference_into_a_result_that_is_gone(self):
+        self.put("src/model/a_test.cpp", "const auto& x = read(n)->layers[0].x;\nauto& y = ns::make(1, f(2)).value();\n"
+                                         "const auto x = read(n)->layers[0].x;\nconst auto& z = held->layers[0];\n"
+                                         "const auto& w = find(n).first;\n")
+        self.assertEqual([p.split(": ")[0] for p in banned.check(self.root)],
+                         ["src/model/a_test.cpp:1", "src/model/a_test.cpp:2"])
+
 
 class Packages(Tree):
     def problems(self, listed: str, cmake: str) -> list[str]:
