@@ -64,7 +64,11 @@ function(bifocal_tests name label sources)
   target_compile_definitions(${name}_tests
     PRIVATE BIFOCAL_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   add_test(NAME ${name} COMMAND ${name}_tests --gtest_brief=1)
-  set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 900
+  set(seconds 900)
+  if(BIFOCAL_SANITIZE)
+    set(seconds 3600)  # an order of magnitude slower
+  endif()
+  set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT ${seconds}
     ENVIRONMENT "GTEST_OUTPUT=json:${PROJECT_BINARY_DIR}/test-results/${name}.json")
 endfunction()
 
