@@ -263,8 +263,9 @@ TEST_F(Commands, MixedModelsGoThroughEveryCommand) {
     const json plan = json_of({"plan", "--mem-per-seq", "8KiB", "--attention", "sliding_window"});
     EXPECT_EQ(plan["layouts"][0]["native_bytes"]["total"],
               2 * seen["layers"][0]["state_bytes"].get<int64_t>());
-    for (const auto& path : json_of({"verify", "--tokens", "50", "--attention", kWindow})["paths"])
-        EXPECT_TRUE(path["agrees"].get<bool>()) << path;
+    const json verified = json_of({"verify", "--tokens", "50", "--attention", kWindow});
+    EXPECT_EQ(verified["paths"].size(), 5u);
+    for (const auto& path : verified["paths"]) EXPECT_TRUE(path["agrees"].get<bool>()) << path;
     const Outcome made = run_program({"convert", "-m", mixed, "--attention",
                                       "bifocal:window=9,far=mlstm", "-o", path("student")});
     EXPECT_EQ(made.status, 0) << made.err;
