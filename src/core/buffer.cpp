@@ -18,7 +18,7 @@ std::align_val_t alignment(size_t bytes) {
 
 Buffer::Buffer(size_t bytes) : size_(bytes) {
     if (bytes == 0) return;
-    data_ = static_cast<std::byte*>(::operator new (bytes, alignment(bytes)));
+    data_ = static_cast<std::byte*>(::operator new(bytes, alignment(bytes)));
     // Whole pages only, so that the buffer takes no more memory than its size. A wish, made before
     // the first touch; without it all still works.
     if (bytes >= kHugePage) madvise(data_, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
@@ -26,7 +26,7 @@ Buffer::Buffer(size_t bytes) : size_(bytes) {
 }
 
 Buffer::~Buffer() {
-    ::operator delete (data_, alignment(size_));
+    ::operator delete(data_, alignment(size_));
 }
 
 }  // namespace bifocal

@@ -1,7 +1,7 @@
-// The one list of mixers is src/mixers/CMakeLists.txt; the build writes mixer_list.h from it.
+// The one list of mixers is src/mixers/CMakeLists.txt; the build writes all_mixers.h from it.
 #include <fmt/format.h>
 
-#include "mixer_list.h"
+#include "all_mixers.h"
 #include "mixers/mixer.h"
 
 namespace bifocal {

@@ -76,7 +76,7 @@ def check_file(path: pathlib.Path, owner: str, generated: set[str]) -> list[str]
 def check(root: pathlib.Path) -> tuple[int, list[str]]:
     """Number of files read, and what is wrong."""
     files, problems = 0, []
-    # A list file that CMake writes (mixer_list.h and the like) has no folder of its own.
+    # A list file that CMake writes (all_mixers.h and the like) has no folder of its own.
     generated = {match for cmake in root.glob("**/CMakeLists.txt") if "build" not in cmake.parts
                  for match in re.findall(r"\w+\.(?:h|inc)\b", cmake.read_text(encoding="utf-8"))}
     for path in sorted([*root.glob("src/**/*"), *root.glob("include/**/*")]):

@@ -59,8 +59,8 @@ inline LayerContext small_layer() {
 // The same with keys and values from latent rows: H 5, R 19, N 6, P 3, V 7.
 inline LayerContext latent_layer() {
     LayerContext context = small_layer();
-    context.latent = LatentKeys{
-        .rank = 19, .own_dim = 6, .shared_dim = 3, .value_dim = 7, .norm_eps = 1e-4f};
+    context.latent =
+        LatentKeys{.rank = 19, .own_dim = 6, .shared_dim = 3, .value_dim = 7, .norm_eps = 1e-4f};
     context.n_heads = context.n_kv_heads = 5;
     context.head_dim = 9;
     context.rope.reset();

@@ -55,9 +55,9 @@ class LolcatsMixer final : public Mixer {
     QkvProjection qkv_;
     Sublayer sublayer_;
     std::optional<ops::RopeTable> rope_;
-    std::vector<float> q_norm_;         // [D]; empty: none
+    std::vector<float> q_norm_;        // [D]; empty: none
     HugeVector<float> q_map_, k_map_;  // [H, D, f]
-    std::vector<float> window_share_;   // γ, [H]
+    std::vector<float> window_share_;  // γ, [H]
 };
 
 }  // namespace bifocal

@@ -47,8 +47,8 @@ class LatentProjection {
   private:
     int64_t n_heads_ = 0;
     LatentKeys sizes_;
-    ops::Linear q_, latent_;        // [H·D, M], [R + P, M]
-    std::vector<float> norm_;       // [R]
+    ops::Linear q_, latent_;       // [H·D, M], [R + P, M]
+    std::vector<float> norm_;      // [R]
     HugeVector<float> to_latent_;  // [H, D - P, R] rows of kv_b_proj that make keys
     HugeVector<float> to_values_;  // [H, R, V] those that make values, turned
 };
