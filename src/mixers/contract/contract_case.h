@@ -56,7 +56,7 @@ inline LayerContext small_layer() {
     return context;
 }
 
-// The same with keys and values from latent rows: H 5, R 19, N 6, P 3, V 7.
+// The same with keys and values from latent rows: H 5, D 9, R 19, P 3, V 7.
 inline LayerContext latent_layer() {
     LayerContext context = small_layer();
     context.latent =

@@ -181,17 +181,7 @@ INSTANTIATE_TEST_SUITE_P(Files, LinearGoldenRecurrence, ::testing::ValuesIn(recu
 class LinearGoldenSublayer : public Golden {
   protected:
     static testing::GoldenLayer layer_of(const Json& golden) {
-        const Json& layer = golden["layer"];
-        LayerContext context;
-        context.layer = layer["layer"];
-        context.d_model = layer["d_model"];
-        context.n_heads = layer["n_heads"];
-        context.n_kv_heads = layer["n_kv_heads"];
-        context.head_dim = layer["head_dim"];
-        context.scale = 1 / std::sqrt(static_cast<float>(context.head_dim));
-        context.norm_eps = layer["norm_eps"];
-        context.precision = Precision::exact;
-        return {golden, {"linear", golden["options"]}, context};
+        return {golden, {"linear", golden["options"]}, testing::golden_context(golden["layer"])};
     }
     testing::GoldenLayer layer_ = layer_of(golden_);
 };

@@ -317,6 +317,7 @@ void finish_token(const LinearConfig& config, const Params<R>& p, const TokenRow
             at.k_features[i] *= -std::expm1(at.decay[i]);
 }
 
+// All of them.
 template <class R, class Rotate>
 void prepare_token(const LinearConfig& config, const Params<R>& p, const TokenRow<R>& at,
                    R norm_eps, Rotate rotate) {

@@ -31,20 +31,12 @@ ops::RopeSpec rope_of(const Json& json) {
 }
 
 LayerContext context_of(const Json& layer) {
-    LayerContext context;
-    context.layer = layer["layer"];
-    context.d_model = layer["d_model"];
-    context.n_heads = layer["n_heads"];
-    context.n_kv_heads = layer["n_kv_heads"];
-    context.head_dim = layer["head_dim"];
-    context.scale = layer["scale"];
-    context.norm_eps = layer["norm_eps"];
+    LayerContext context = testing::golden_context(layer);
     context.norm_offset = layer.value("norm_offset", 0.0f);
     context.qk_norm = layer.value("qk_norm", false);
     context.qkv_bias = layer.value("qkv_bias", false);
     context.out_bias = layer.value("out_bias", false);
     context.output_gate = layer.value("output_gate", false);
-    context.precision = Precision::exact;
     if (layer.contains("rope")) context.rope = rope_of(layer["rope"]);
     if (layer.contains("latent")) {
         const Json& latent = layer["latent"];

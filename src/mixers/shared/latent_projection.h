@@ -22,7 +22,6 @@ struct LatentRows {
 
 class LatentProjection {
   public:
-    using Rows = LatentRows;
     // Of what all heads give.
     static int64_t width(const LayerContext& context) {
         return context.n_heads * context.latent->value_dim;

@@ -18,7 +18,6 @@ struct QkvRows {
 
 class QkvProjection {
   public:
-    using Rows = QkvRows;
     // Of what all heads give.
     static int64_t width(const LayerContext& context) { return context.n_heads * context.head_dim; }
 

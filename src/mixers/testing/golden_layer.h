@@ -41,6 +41,20 @@ double golden_distance(const std::vector<X>& x, const std::vector<float>& expect
     return worst / scale;
 }
 
+// What all layers are told.
+inline LayerContext golden_context(const nlohmann::json& layer) {
+    LayerContext context;
+    context.layer = layer["layer"];
+    context.d_model = layer["d_model"];
+    context.n_heads = layer["n_heads"];
+    context.n_kv_heads = layer["n_kv_heads"];
+    context.head_dim = layer["head_dim"];
+    context.scale = layer.value("scale", 1 / std::sqrt(static_cast<float>(context.head_dim)));
+    context.norm_eps = layer["norm_eps"];
+    context.precision = Precision::exact;
+    return context;
+}
+
 class GoldenLayer {
   public:
     GoldenLayer(const nlohmann::json& golden, const MixerSpec& spec, const LayerContext& context)
